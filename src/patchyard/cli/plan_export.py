@@ -13,6 +13,7 @@ from patchyard.cli.opening import opened
 from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, portable, visible
 from patchyard.cli.plan_act import plan_argument
 from patchyard.cli.plan_verify import WITHOUT_HASHES, broken
+from patchyard.clients.syncing import sync_name
 from patchyard.domain.errors import UsageError
 from patchyard.domain.machine import refused_by_machine
 from patchyard.domain.receipt import receipt_markdown
@@ -76,6 +77,7 @@ async def _write(path: Path, content: AsyncIterator[str]) -> None:
             file.flush()
             os.fsync(file.fileno())
             os.link(file.name, path)
+            sync_name(path)
     except FileExistsError as error:
         raise UsageError(f"{path} exists already", hint="name another file") from error
     except OSError as error:  # it names no file, or the one for a while

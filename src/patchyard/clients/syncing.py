@@ -24,6 +24,20 @@ def put_in_place(made: Path, place: Path) -> None:
     sync_folder(place.parent)
 
 
+def put_file(made: Path, place: Path) -> None:
+    """Rename the file `made`, which is on the disk, to `place` in one step, its new name after it.
+
+    What is there is replaced. Raises OSError when the disk refuses.
+    """
+    made.replace(place)
+    sync_name(place)
+
+
+def sync_name(place: Path) -> None:
+    """Write the name of `place` to the disk, where its file system can: it was put or removed."""
+    sync_folders_above([place.name], place.parent)
+
+
 def sync(descriptor: int) -> None:
     """Write a file to the disk. Raises Unsynced, an OSError, where the disk did not take it."""
     try:
@@ -77,4 +91,12 @@ def sync_folders_above(paths: Iterable[str], top: Path) -> None:
                     raise
 
 
-__all__ = ["put_in_place", "sync", "sync_file_system", "sync_folder", "sync_folders_above"]
+__all__ = [
+    "put_file",
+    "put_in_place",
+    "sync",
+    "sync_file_system",
+    "sync_folder",
+    "sync_folders_above",
+    "sync_name",
+]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from patchyard.clients.syncing import sync
+from patchyard.clients.syncing import put_file, sync
 
 HEAD = struct.Struct("<4s32sQ")
 MARK = b"PYB1"
@@ -68,7 +68,7 @@ def _write_anew(pack: Path) -> None:
         fresh.sync()
     finally:
         fresh.close()
-    made.rename(pack.with_name(fresh_name()))
+    put_file(made, pack.with_name(fresh_name()))
     pack.unlink()
 
 

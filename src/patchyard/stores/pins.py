@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from patchyard.clients.syncing import put_file, sync_name
 from patchyard.domain.errors import Unavailable
 from patchyard.domain.mcp import McpServer
 
@@ -33,13 +34,15 @@ class FilePins:
         place = self._place(server)
         fresh = place.with_suffix(f".{os.getpid()}")
         try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
+            if not self._folder.is_dir():
+                self._folder.mkdir(mode=0o700, exist_ok=True)
+                sync_name(self._folder)
             descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "w") as file:
                 json.dump({"server": server.name, "tools": list(texts)}, file)
                 file.flush()
                 os.fsync(file.fileno())
-            fresh.replace(place)
+            put_file(fresh, place)
         except OSError as error:
             said = f"{place} cannot be written: {error.strerror}"
             raise Unavailable(said, hint="free some space, or make the home writable") from error

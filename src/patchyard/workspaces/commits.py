@@ -179,7 +179,8 @@ class UserRepository:
 
     def move(self, ref: str, new: str, old: str, *, reason: str) -> None:
         """Set a ref from `old` (empty: not there) to `new` (empty: delete). Raises Conflict."""
-        if self.value(ref) == new:
+        if self.value(ref) == new:  # a life that was killed may not have synced it
+            self._sync_names(ref)
             return
         self.require_own(ref)
         zeros = "0" * max(len(new), len(old))
@@ -194,6 +195,9 @@ class UserRepository:
                 hint="look at it, or choose another name",
                 details={"stderr": done.err},
             )
+        self._sync_names(ref)
+
+    def _sync_names(self, ref: str) -> None:
         sync_folders_above([ref, REFTABLE], self._source.common_dir)
 
     def is_checked_out(self, ref: str) -> bool:
@@ -225,14 +229,17 @@ class UserRepository:
         return found
 
     def set_index(self, contents: Mapping[str, Content | None]) -> None:
-        """Set what the user's index has at these paths."""
+        """Set what the user's index has at these paths; it is on the disk then, also for none."""
         zeros = "0" * (40 if self._source.object_format == "sha1" else 64)
         rows = [
             f"{content[0]} {content[1]}\t{path}\0" if content else f"0 {zeros}\t{path}\0"
             for path, content in contents.items()
         ]
-        if not rows:
-            return
+        if rows:
+            self._write_index(rows)
+        sync_folder(self._source.git_dir)
+
+    def _write_index(self, rows: Sequence[str]) -> None:
         top = self._source.top
         with self._open() as git:  # git reads what may differ again: by no filter of the user's
             done = replace(git, work_tree=top).attempt(
@@ -244,7 +251,6 @@ class UserRepository:
                 f"the index cannot be written: {done.err.strip()}",
                 hint="look at `git status`, then apply again",
             )
-        sync_folder(self._source.git_dir)
 
 
 def _require_unlocked(what: str, done: Finished) -> None:

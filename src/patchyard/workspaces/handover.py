@@ -211,7 +211,9 @@ class GitHandOver:
         moves = self._moves(store, intent)
         tree = _work_tree(store, git, intent, moves)
         edits = decode(undo["edits"])
-        if not is_done:  # the ref moves last
+        if is_done:  # the ref moves last
+            move_ref(user, intent)
+        else:
             self._write(tree, user, intent, like=base.tree)
         self._settled.setdefault(base.repository, []).append(moves)
         others = tree.of_others(edits, like=base.tree)
@@ -267,7 +269,7 @@ class GitHandOver:
                 _put_back(_work_tree(store, git, receipt), user, undo, like=base.tree)
             except Conflict as error:
                 raise Conflict(error.message, hint=TAKE_OUT, details=error.details) from error
-        if receipt.commit and not is_passed and user.value(undo["ref"]) != undo["old"]:
+        if receipt.commit and not is_passed:
             user.move(undo["ref"], undo["old"], receipt.commit, reason="patchyard: unapply")
         return back
 

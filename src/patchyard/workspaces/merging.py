@@ -125,7 +125,9 @@ def _staged(user: UserRepository, edits: Sequence[Edit]) -> dict[str, Content]:
 
 
 def move_index(user: UserRepository, edits: Sequence[Edit]) -> None:
-    """Bring the index to what the edits say. Raises Conflict for a third thing."""
+    """Bring the index to what the edits say, on the disk too. Raises Conflict for a third thing."""
+    if not edits:
+        return
     now = _staged(user, edits)
     user.set_index({e.path: e.after for e in edits if now.get(e.path) != e.after})
 

@@ -60,13 +60,23 @@ def write(trees: GitTrees, base: Base, changeset: ChangeSet, intent: Receipt) ->
     place = Path(intent.reference or "")
     with _held(place.parent) as at:
         known = _digest(place, at)
-        if known == intent.undo["sha256"]:
+        if known == intent.undo["sha256"]:  # a life that was killed may have synced nothing of it
+            _sync(place.name, at)
             return
         if known:
             raise _occupied(place)
         content = trees.patch(base, changeset, tuple(intent.undo["paths"]))
         placer = Placer(f"/proc/self/fd/{at}", syncs=True)
         placer.put(place.name, "100644", content)
+
+
+def _sync(name: str, at: int) -> None:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_folders_above([name], Path(f"/proc/self/fd/{at}"))
 
 
 def remove(receipt: Receipt) -> bool:

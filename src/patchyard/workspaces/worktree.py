@@ -55,15 +55,24 @@ class WorkTree:
 
         Raises Conflict for a third thing at a path. Each is looked at once more right before it is
         replaced; what was done until then is undone. `check` is called before the first move, and
-        raises what stands against it.
+        raises what stands against it. All names are on the disk then, those too that were right.
         """
         to_do = self._open(edits, like=like)
+        self._sync_names([edit for edit in edits if edit not in to_do])
         if not to_do:
             return []
         require_writable(self.folders_of(to_do))
         with self._holding() as tree:
             tree.bring_in(to_do, like=like, check=check)
         return to_do
+
+    def _sync_names(self, done: Sequence[Edit]) -> None:
+        """Have on the disk what a life that was killed may have moved in without a sync."""
+        try:
+            if done:
+                sync_folders_above((edit.path for edit in done), self._ground)
+        except OSError as error:
+            raise self._refused(error) from error
 
     @contextlib.contextmanager
     def _holding(self) -> Iterator["WorkTree"]:
