@@ -31,7 +31,7 @@ from patchyard.domain.environment import (
     EnvironmentSpec,
     Limits,
 )
-from patchyard.domain.errors import EnvironmentBroken
+from patchyard.domain.errors import EnvironmentBroken, Unavailable
 from patchyard.domain.limit_hits import (
     LIMIT,
     Hit,
@@ -56,11 +56,10 @@ from patchyard.domain.usage import (
 )
 from patchyard.engine.answers import COMMAND_S, shortened
 from patchyard.engine.ends import health_at_end
+from patchyard.engine.limit_watch import Looks, Watch
 
 RUNNING = frozenset({COMMAND, MCP_ANSWER, MCP_CALL, MCP_LIST})  # operations that start programs
 ABOUT_JOBS = frozenset({"job_output", "job_status"})
-FIRST_LOOK_S = 0.25  # most commands are over by then
-LOOK_S = 0.25  # between two looks at a command that runs
 JOBS_LOOK_S = 1.0  # between two looks at what runs on
 SWEPT = frozenset({"memory", "processes"})  # what is left of a command that hit one goes
 WHOLE = frozenset({"disk", "memory", "processes"})  # are of jobs beside a command too
@@ -96,6 +95,7 @@ class Metered(ForwardingToolbox):
         self._meter: Meter | None = None
         if isinstance(environment, Measuring):
             self._meter = environment.meter(handle)
+        self._looks = Looks(self._meter) if self._meter else None
         self._last = self._meter.read() if self._meter else Reading()
         self._counting: Counting | None = None  # of the gateways, once they are open
         self._guard: asyncio.Task[None] | None = None  # over what runs on
@@ -140,7 +140,12 @@ class Metered(ForwardingToolbox):
         *,
         on_output: OnOutput | None = None,
     ) -> Mapping[str, Any]:
-        """Run `op`; see the contract. What ended the environment is told where it is known."""
+        """Run `op`; see the contract. What ended the environment is told where it is known.
+
+        Raises Unavailable where nothing can be looked at any more, so that no limit holds what was
+        started there: it was ended.
+        """
+        self._require_guard()
         try:
             if op in RUNNING:
                 return await self._command(call_id, op, self._bounded(args), on_output)
@@ -176,11 +181,14 @@ class Metered(ForwardingToolbox):
         watched = self._limits
         if self._guard is not None:  # the time of jobs beside it cannot be told from its own
             watched = replace(watched, cpu_seconds=None)
-        watch = _Watch(self.wrapped, self._meter, watched, call_id, began=self._last)
+        watch = Watch(self.wrapped, self._looks, watched, call_id, began=self._last)
         try:
             said = await self.wrapped.call(call_id, op, args, on_output=on_output)
         finally:
             await watch.end()
+        if watch.failed is not None:
+            await self._sweep(jobs=True)
+            raise watch.failed
         before, after = self._last, await self._counted(watch)
         self._last = after
         carried = self._carried()
@@ -212,13 +220,13 @@ class Metered(ForwardingToolbox):
         counted = self._handle.details.get(COUNTED, {}).get(hit.limit) if hit else None
         return replace(hit, counted=counted) if hit and counted else hit
 
-    async def _counted(self, watch: "_Watch") -> Reading:
+    async def _counted(self, watch: Watch) -> Reading:
         """Return the counters after a command, with a look at the workspace where that is due."""
-        if self._meter is None:
+        if self._meter is None or self._looks is None:
             return Reading()
         reading = self._meter.read()
         if reading.is_due:
-            now = await self._meter.look()
+            now = await self._looks.insist()
             watch.judge(now)
             reading = replace(reading, disk_bytes=now.disk_bytes)
         if not watch.has_seen:
@@ -231,19 +239,35 @@ class Metered(ForwardingToolbox):
         return hit
 
     def _keep_watch(self) -> None:
-        if self._guard is None and self._meter is not None:
-            self._guard = asyncio.create_task(self._guarding(self._meter))
+        if self._guard is None and self._looks is not None:
+            self._guard = asyncio.create_task(self._guarding(self._looks))
 
-    async def _guarding(self, meter: Meter) -> None:
-        """Look at what runs on until the toolbox is closed; end it when it passes a limit."""
-        while True:
-            await asyncio.sleep(JOBS_LOOK_S)
-            now = await meter.look()
-            # their processor time is not bounded: that limit is of one command
-            hit = watched_hit(self._limits, replace(now, disk_bytes=None), now)
-            if hit is not None and self._between is None:
-                self._between = hit
-                await self._sweep(jobs=True)
+    async def _guarding(self, looks: Looks) -> None:
+        """Look at what runs on until the toolbox is closed; end it when it passes a limit.
+
+        Where nothing can be looked at it is ended too, and the next call tells.
+        """
+        try:
+            while True:
+                await asyncio.sleep(JOBS_LOOK_S)
+                if (now := await looks.look()) is not None:
+                    await self._guard_against(now)
+        except Unavailable:
+            await self._sweep(jobs=True)
+            raise
+
+    def _require_guard(self) -> None:
+        """Raise, once, what ended the look at jobs."""
+        if self._guard is not None and self._guard.done() and not self._guard.cancelled():
+            guard, self._guard = self._guard, None
+            guard.result()
+
+    async def _guard_against(self, now: Reading) -> None:
+        # their processor time is not bounded: that limit is of one command
+        hit = watched_hit(self._limits, replace(now, disk_bytes=None), now)
+        if hit is not None and self._between is None:
+            self._between = hit
+            await self._sweep(jobs=True)
 
     async def _sweep(self, *, jobs: bool) -> None:
         """End what commands have left running. A toolbox that is gone has nothing left."""
@@ -293,54 +317,6 @@ class MeteredListening(Metered):
         return await cast("Listening", self.wrapped).listen()
 
 
-class _Watch:
-    """Looks at one command while it runs, and stops it when it passes a limit."""
-
-    def __init__(
-        self, toolbox: Toolbox, meter: Meter | None, limits: Limits, call_id: str, *, began: Reading
-    ) -> None:
-        self.hit: Hit | None = None
-        self.has_seen = False
-        self.memory_bytes = 0  # the most that was seen, where no counter keeps it
-        self.processes = 0  # likewise
-        self._toolbox = toolbox
-        self._limits = limits
-        self._call_id = call_id
-        self._began = began
-        self._task: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        if meter is not None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(FIRST_LOOK_S, self._begin, meter)
-
-    def _begin(self, meter: Meter) -> None:
-        self._task = asyncio.create_task(self._looking(meter))
-
-    async def _looking(self, meter: Meter) -> None:
-        while True:
-            if self.judge(await meter.look()):
-                break
-            await asyncio.sleep(LOOK_S)
-        with contextlib.suppress(EnvironmentBroken):
-            await self._toolbox.cancel(self._call_id)
-
-    def judge(self, now: Reading) -> bool:
-        """Return whether the command has passed a limit."""
-        self.has_seen = True
-        self.memory_bytes = max(self.memory_bytes, now.memory_now)
-        self.processes = max(self.processes, now.processes_now)
-        self.hit = self.hit or watched_hit(self._limits, self._began, now)
-        return self.hit is not None
-
-    async def end(self) -> None:
-        """Stop looking."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-
 def ended_by_limit(error: EnvironmentBroken) -> Mapping[str, Any] | None:
     """Return the result of a call whose environment a limit has ended; None for another end."""
     if "limit" not in error.details:
@@ -361,9 +337,7 @@ def used_in_all(environment: Environment, handle: EnvironmentHandle, calls: Usag
 
 __all__ = [
     "ABOUT_JOBS",
-    "FIRST_LOOK_S",
     "JOBS_LOOK_S",
-    "LOOK_S",
     "RUNNING",
     "SWEEP_S",
     "SWEPT",

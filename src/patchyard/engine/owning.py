@@ -1,11 +1,12 @@
 """One process at work on one plan: it owns it, listens to others meanwhile, and is stopped well."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from patchyard.contracts.approver import Approver
-from patchyard.domain.errors import WorkFailed
+from patchyard.domain.errors import JournalBroken, WorkFailed
 from patchyard.domain.queue import Errand
 from patchyard.domain.state import PlanState
 from patchyard.engine import control
@@ -105,7 +106,10 @@ class Owner:
             else:
                 steering.hear(word)
             if word.word == control.LIMIT:
-                executor.deadline.set(limits_of(word).seconds)
+                with contextlib.suppress(
+                    JournalBroken
+                ):  # the plan's next step reads it, and says so
+                    executor.deadline.set(limits_of(word).seconds)
 
         await control.listen(self.equipment.store.journal, plan_id, heard, after=after)
 

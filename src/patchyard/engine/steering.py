@@ -13,6 +13,7 @@ from patchyard.contracts.approver import Answering, Approver, Nobody, Reply
 from patchyard.contracts.tool import Tool
 from patchyard.domain.automation import automation
 from patchyard.domain.budget import PlanLimits
+from patchyard.domain.codec import from_text
 from patchyard.domain.elicitation import Question
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import ApprovalNeeded, PlanPaused, WorkerLeft
@@ -249,8 +250,8 @@ def needed(plan_id: str, asked: ApprovalAsked) -> ApprovalNeeded:
 
 
 def limits_of(word: control.Word) -> PlanLimits:
-    """Return the limits that a word to the owner says."""
-    return restored(PlanLimits, json.loads(word.text))
+    """Return the limits that a word to the owner says. Raises JournalBroken for no limits."""
+    return restored(PlanLimits, from_text(word.text, "word {} to the plan", word.number))
 
 
 def digest_of(facts: Any) -> str:
