@@ -1,5 +1,6 @@
 """One plan's journal while it is worked on: records events, keeps the folded state at hand."""
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -86,6 +87,8 @@ class Ledger:
         self._bodies: dict[str, bytes] = {}
         self._moves: list[Move] = []  # of what was noted, in the shared purse
         self._read: Sequence[tuple[int, float, Event]] = ()  # from the first on, while it is kept
+        self._turn = asyncio.Lock()  # of those who write, one after the other
+        self._late: list[tuple[float, Event]] | None = None  # noted while that goes on
 
     @classmethod
     async def open(
@@ -139,33 +142,41 @@ class Ledger:
     async def record(self, *events: Event) -> None:
         """Append `events`, and what was noted before them, in one step and fold them in.
 
-        What they cost is booked with them. Raises Conflict when another process wrote meanwhile,
-        GuardRefused on a forbidden move, LimitReached where a shared budget has no room; nothing
-        is written then.
+        What they cost is booked with them. Tasks that record at once do so one after the other.
+        Raises Conflict when another process wrote meanwhile, GuardRefused on a forbidden move,
+        LimitReached where a shared budget has no room; nothing is written then.
         """
-        at = self._clock.now()
-        events = (*self._woken(at, events), *events)
-        after, moves = self._folded(events, at)
-        is_listed = any(isinstance(event, (Moved, PlanCreated)) for event in events)
-        shown = summary(after) if is_listed or _stand(after) != _stand(self.state) else None
-        booking = await self._booking((*self._moves, *moves), at)
-        await self._append(self._encoded(events, at), shown, booking)
-        self._take(after, events)
-        self._tell(events)
+        async with self._turn:
+            at = self._clock.now()
+            events = (*self._woken(at, events), *events)
+            after, moves = self._folded(events, at)
+            is_listed = any(isinstance(event, (Moved, PlanCreated)) for event in events)
+            shown = summary(after) if is_listed or _stand(after) != _stand(self.state) else None
+            await self._write(self._encoded(events, at), after, shown, moves)
+            self._tell(events)
+            self._forget_past(events)
 
     def note(self, *events: Event) -> None:
         """Fold `events` in now; they reach the disk together with the next `record`.
 
         For outcomes alone, whose loss in a crash is mended by asking for them again: an intent is
-        always recorded before it acts.
+        always recorded before it acts. While another task writes, they come after what it writes.
         """
         at = self._clock.now()
         events = (*self._woken(at, events), *events)
+        if self._late is None:
+            self._note(events, at)
+        else:
+            self.state, _ = self._folded(events, at)
+            self._late += [(at, event) for event in events]
+
+    def _note(self, events: Sequence[Event], at: float) -> None:
         after, moves = self._folded(events, at)
         self._noted += self._encoded(events, at)
         self._untold += events
         self._moves += moves
-        self._take(after, events)
+        self.state = after
+        self._forget_past(events)
 
     def _woken(self, at: float, events: Sequence[Event]) -> Sequence[Event]:
         """Return what keeps out of the plan's time what nobody worked on it: a gap between lives.
@@ -200,13 +211,34 @@ class Ledger:
     def _encoded(self, events: Sequence[Event], at: float) -> list[NewEvent]:
         return [to_row(event, PLAN, at, self._bodies) for event in events]
 
-    async def _append(
+    async def _write(
         self,
         events: Sequence[NewEvent],
+        after: PlanState,
         shown: Mapping[str, Any] | None = None,
-        booking: Booking | None = None,
+        moves: Sequence[Move] = (),
     ) -> None:
-        written = self.state.version - len(self._noted)
+        """Append what was noted and `events`, which make `after` of the state; by who has the turn.
+
+        What is noted meanwhile is folded in once more, in the order of the journal.
+        """
+        before, self._late = self.state, []
+        try:
+            booking = await self._booking((*self._moves, *moves), self._clock.now())
+            await self._append(before.version - len(self._noted), events, shown, booking)
+            before = after
+        finally:
+            late, self._late, self.state = self._late, None, before
+            for at, event in late:
+                self._note((event,), at)
+
+    async def _append(
+        self,
+        written: int,
+        events: Sequence[NewEvent],
+        shown: Mapping[str, Any] | None,
+        booking: Booking | None,
+    ) -> None:
         await self._journal.append(
             self.plan_id,
             written,
@@ -221,15 +253,16 @@ class Ledger:
 
     async def flush(self) -> None:
         """Write what was noted."""
-        if self._noted:
-            await self._append([], booking=await self._booking(self._moves, self._clock.now()))
+        async with self._turn:
+            while self._noted:
+                await self._write([], self.state)
 
     async def relist(self) -> None:
         """Write anew what lists show of the plan."""
-        await self._append([], summary(self.state))
+        async with self._turn:
+            await self._write([], self.state, summary(self.state))
 
-    def _take(self, after: PlanState, events: Sequence[Event]) -> None:
-        self.state = after
+    def _forget_past(self, events: Sequence[Event]) -> None:
         if any(isinstance(event, TurnRequested) for event in events):
             self._read = ()  # the plan is taken up: its past is asked for as a whole no more
 
