@@ -1,42 +1,99 @@
 """The source documents' names as thin façades over our parts: what other programs embed.
 
 Shadow's factories (D3) with their operations; CHORUS's sandbox (C8), tasks (C15), models (C1, C3).
+A name is loaded when it is first asked for: who needs the results alone loads no engine.
 """
 
-from patchyard.execution.cloning import CloneResult, TaskConfig
-from patchyard.execution.copying import CopyResult
-from patchyard.execution.executor import ToolExecutor
-from patchyard.execution.mocking import MockToolExecutor, MockWorkspaceManager
-from patchyard.execution.modes import Mode, create_tool_executor, create_workspace_manager
-from patchyard.execution.outcomes import (
-    CodebaseSearchResult,
-    CodePiece,
-    CommandResult,
-    DeleteFileResult,
-    DirectoryEntry,
-    GrepMatch,
-    GrepSearchResult,
-    ListDirectoryResult,
-    Outcome,
-    ReadFileResult,
-    SearchFilesResult,
-    SearchReplaceResult,
-    WriteFileResult,
-)
-from patchyard.execution.sandbox import Command, ExecutionSandbox, Inside, SandboxConfig
-from patchyard.execution.tasks import (
-    ModelProvider,
-    ProviderFactory,
-    TaskExecutionRequest,
-    TaskExecutionResult,
-    execute_task,
-)
-from patchyard.execution.workspaces import (
-    Health,
-    PreparedWorkspace,
-    WorkspaceManager,
-    WorkspaceStatus,
-)
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from patchyard.execution.cloning import CloneResult, TaskConfig
+    from patchyard.execution.copying import CopyResult
+    from patchyard.execution.executor import ToolExecutor
+    from patchyard.execution.mocking import MockToolExecutor, MockWorkspaceManager
+    from patchyard.execution.modes import Mode, create_tool_executor, create_workspace_manager
+    from patchyard.execution.outcomes import (
+        CodebaseSearchResult,
+        CodePiece,
+        CommandResult,
+        DeleteFileResult,
+        DirectoryEntry,
+        GrepMatch,
+        GrepSearchResult,
+        ListDirectoryResult,
+        Outcome,
+        ReadFileResult,
+        SearchFilesResult,
+        SearchReplaceResult,
+        WriteFileResult,
+    )
+    from patchyard.execution.sandbox import Command, ExecutionSandbox, Inside, SandboxConfig
+    from patchyard.execution.tasks import (
+        ModelProvider,
+        ProviderFactory,
+        TaskExecutionRequest,
+        TaskExecutionResult,
+        execute_task,
+    )
+    from patchyard.execution.workspaces import (
+        Health,
+        PreparedWorkspace,
+        WorkspaceManager,
+        WorkspaceStatus,
+    )
+
+PLACES = {
+    "CloneResult": "cloning",
+    "CodePiece": "outcomes",
+    "CodebaseSearchResult": "outcomes",
+    "Command": "sandbox",
+    "CommandResult": "outcomes",
+    "CopyResult": "copying",
+    "DeleteFileResult": "outcomes",
+    "DirectoryEntry": "outcomes",
+    "ExecutionSandbox": "sandbox",
+    "GrepMatch": "outcomes",
+    "GrepSearchResult": "outcomes",
+    "Health": "workspaces",
+    "Inside": "sandbox",
+    "ListDirectoryResult": "outcomes",
+    "MockToolExecutor": "mocking",
+    "MockWorkspaceManager": "mocking",
+    "Mode": "modes",
+    "ModelProvider": "tasks",
+    "Outcome": "outcomes",
+    "PreparedWorkspace": "workspaces",
+    "ProviderFactory": "tasks",
+    "ReadFileResult": "outcomes",
+    "SandboxConfig": "sandbox",
+    "SearchFilesResult": "outcomes",
+    "SearchReplaceResult": "outcomes",
+    "TaskConfig": "cloning",
+    "TaskExecutionRequest": "tasks",
+    "TaskExecutionResult": "tasks",
+    "ToolExecutor": "executor",
+    "WorkspaceManager": "workspaces",
+    "WorkspaceStatus": "workspaces",
+    "WriteFileResult": "outcomes",
+    "create_tool_executor": "modes",
+    "create_workspace_manager": "modes",
+    "execute_task": "tasks",
+}
+"""In which module of this package each name lies."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"{__name__}.{PLACES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *PLACES})
+
 
 __all__ = [
     "CloneResult",

@@ -16,6 +16,7 @@ from patchyard.domain.errors import (
     UnknownName,
 )
 from patchyard.domain.failover import Failure, all_failed
+from patchyard.domain.machine import refusal_of
 from patchyard.domain.messages import ModelFacts
 from patchyard.domain.model_names import split_name
 from patchyard.domain.review import Verdict
@@ -67,34 +68,70 @@ class TaskExecutionResult(Outcome):
 async def execute_task(
     request: TaskExecutionRequest, *, environ: Mapping[str, str] | None = None
 ) -> TaskExecutionResult:
-    """Carry a task out, from its plan to its proof. A failure is told by `error`, never raised.
+    """Carry a task out, from its plan to its proof.
 
+    Each failure is told by `error`, never raised: the codes of `patchyard.domain.errors`, and
+    `internal` for what Patchyard has no name for. Only a cancellation passes on.
     `environ` stands for the variables of this process: settings, keys, where the state lies.
     """
-    environ = dict(os.environ) if environ is None else environ
     plan_id = ""
     data: Mapping[str, Any] = {}
     try:
+        environ = dict(os.environ) if environ is None else environ
         async with open_equipment(environ) as equipment:
             intake = await considered(equipment, _asked(request), environ)
             plan_id, _ = await made(equipment, intake.spec)
-            workflow, failure = Workflow(equipment), None
-            try:
-                await workflow.run(plan_id)
-            except PatchyardError as error:
-                failure = error
+            failure = await _failure(Workflow(equipment), plan_id)
             data = await plan_data(await Ledger.open(equipment.store, equipment.clock, plan_id))
-            if failure is not None:
-                raise failure
-    except PatchyardError as error:
-        return TaskExecutionResult(
-            message=error.message,
-            error=error.code,
-            retryable=error.retryable,
-            hint=error.hint,
-            plan_id=plan_id,
-            data=data,
-        )
+        if failure is None:
+            return _told(plan_id, data)
+        return _failed(failure, plan_id, data)
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            raise
+        return _failed(error, plan_id, data)
+
+
+def _failed(error: Exception, plan_id: str, data: Mapping[str, Any]) -> TaskExecutionResult:
+    known = _known(error)
+    return TaskExecutionResult(
+        message=known.message,
+        error=known.code,
+        retryable=known.retryable,
+        hint=known.hint,
+        plan_id=plan_id,
+        data=data,
+    )
+
+
+async def _failure(workflow: Workflow, plan_id: str) -> Exception | None:
+    """Run a plan; return what it failed with."""
+    try:
+        await workflow.run(plan_id)
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            raise
+        return error
+    return None
+
+
+class Internal(PatchyardError):
+    """A failure that Patchyard has no name for."""
+
+    code = "internal"
+    default_hint = "this is a defect of Patchyard; please report it with the words above"
+
+
+def _known(error: Exception) -> PatchyardError:
+    """Return a failure as one of ours; of several at once the first."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, (PatchyardError, OSError)):
+        return refusal_of(error)
+    return Internal(f"{type(error).__name__}: {error}")
+
+
+def _told(plan_id: str, data: Mapping[str, Any]) -> TaskExecutionResult:
     review = data["review"]
     is_rejected = review is not None and review["verdict"] == Verdict.REQUEST_CHANGES
     return TaskExecutionResult(
@@ -233,6 +270,7 @@ class ProviderFactory:
 
 
 __all__ = [
+    "Internal",
     "ModelProvider",
     "ProviderFactory",
     "TaskExecutionRequest",

@@ -1,0 +1,84 @@
+"""Whatever goes wrong with a task arrives as its result; only a cancellation passes on."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.worksite import ADD, Worksite, done
+from execution.test_tasks import asked
+from patchyard.domain.errors import ModelFailed
+from patchyard.engine.workflow import Workflow
+from patchyard.execution import TaskExecutionRequest, execute_task, tasks
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Worksite:
+    return Worksite.make(tmp_path, {"a.py": "a = 1\n"})
+
+
+FAILURES = [
+    (OSError(28, "No space left on device", "/srv/x"), "unavailable", "/srv/x: No space left"),
+    (TimeoutError("too late"), "unavailable", "too late"),
+    (KeyError("missing"), "internal", "KeyError: 'missing'"),
+    (ExceptionGroup("two", [ModelFailed("busy"), ValueError()]), ModelFailed.code, "busy"),
+]
+
+
+@pytest.mark.parametrize(("failure", "code", "message"), FAILURES, ids=lambda each: str(each)[:20])
+async def test_each_failure_of_the_work_is_a_result_with_its_plan(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch, failure: Exception, code: str, message: str
+) -> None:
+    async def broken(_self: Workflow, _plan_id: str) -> None:
+        raise failure
+
+    monkeypatch.setattr(Workflow, "run", broken)
+    result = await execute_task(asked(site, ADD, done("x")), environ=site.environ)
+    assert (result.success, result.error) == (False, code)
+    assert message in result.message
+    assert bool(result.hint) == (code != ModelFailed.code)
+    assert result.data["plan_id"] == result.plan_id
+
+
+@pytest.mark.parametrize("place", ["open_equipment", "considered", "plan_data"])
+async def test_each_failure_around_the_work_is_a_result(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    async def quick(_self: Workflow, _plan_id: str) -> None:
+        await asyncio.sleep(0)
+
+    def broken(*_given: Any, **_further: Any) -> Any:
+        raise PermissionError(13, "Permission denied", "/srv/home")
+
+    monkeypatch.setattr(Workflow, "run", quick)
+    monkeypatch.setattr(tasks, place, broken)
+    result = await execute_task(asked(site, ADD, done("x")), environ=site.environ)
+    assert (result.success, result.error) == (False, "unavailable")
+    assert result.message.startswith("/srv/home: Permission denied")
+    assert bool(result.plan_id) == (place == "plan_data")
+
+
+async def test_a_request_that_is_none_is_a_result(site: Worksite) -> None:
+    odd: Any = ["A=b"]  # instead of a mapping
+    request = TaskExecutionRequest(task="x", repository=str(site.repository), variables=odd)
+    result = await execute_task(request, environ=site.environ)
+    assert (result.success, result.error, result.plan_id) == (False, "internal", "")
+    assert "'list' object has no attribute 'items'" in result.message
+
+
+async def test_a_cancellation_passes_on(site: Worksite, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = asyncio.Event()
+
+    async def waiting(_self: Workflow, _plan_id: str) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Workflow, "run", waiting)
+    running = asyncio.create_task(execute_task(asked(site, ADD, done("x")), environ=site.environ))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
