@@ -251,9 +251,12 @@ def refused(number, *words):
     result = libc.syscall(ctypes.c_long(number), *map(ctypes.c_long, words))
     return result < 0 and ctypes.get_errno() in (errno.EPERM, errno.ENOSYS)
 calls = {"io_uring_setup": (425, 1, 0), "pidfd_getfd": (438, -1, 0, 0), "clone3": (435, 0, 0)}
+calls["openat2"] = (437, -1, 0, 0, 0)
 for name, words in calls.items():
     if not refused(*words):
         print("not refused:", name)
+if libc.copy_file_range(-1, None, -1, None, 1, 0) != -1 or ctypes.get_errno() != errno.ENOSYS:
+    print("not refused: copy_file_range")
 for family in (socket.AF_VSOCK, socket.AF_ALG, socket.AF_PACKET):
     try:
         socket.socket(family, socket.SOCK_STREAM if family == socket.AF_VSOCK else socket.SOCK_RAW)

@@ -93,6 +93,68 @@ def test_a_file_that_a_proof_reads_is_named_in_each_kind(desk: Desk, kind: str) 
     assert "changed files that the proof goes by: `cases/5`" in page.read_text()
 
 
+# Reads by what a kernel may do without noting a read, each of one file; by a plain one where that
+# is refused: a copy by the kernel, a clone, a comparison by the kernel, and by O_NOATIME.
+HIDING = """
+import fcntl, mmap, os, struct, sys
+
+F_SETFL, FLAG = 4, 0o1000000
+CLONE, CLONE_RANGE, SAME_RANGE = 0x40049409, 0x4020940D, 0xC0189436
+
+
+def copied(source, target):
+    assert os.copy_file_range(source, target, 4) == 4
+
+
+def cloned(source, target):
+    fcntl.ioctl(target, CLONE, source)
+
+
+def cloned_in_part(source, target):
+    fcntl.ioctl(target, CLONE_RANGE, struct.pack("qQQQ", source, 0, 0, 0))
+
+
+def compared(source, target):
+    os.write(target, b"A" * 4096)
+    request = struct.pack("QQHHI", 0, 4096, 1, 0, 0) + struct.pack("qQQiI", target, 0, 0, 0, 0)
+    answer = fcntl.ioctl(source, SAME_RANGE, request)
+    assert struct.unpack_from("i", answer, 48)[0] == 0
+
+
+def unnoted(source, target):
+    os.read(os.open(f"/proc/self/fd/{source}", FLAG), 4)
+
+
+def mapped(source, target):
+    mmap.mmap(os.open(f"/proc/self/fd/{source}", FLAG), 0, prot=1)[:4]
+
+
+def set_later(source, target):
+    fcntl.fcntl(source, F_SETFL, FLAG)
+    os.read(source, 4)
+
+
+for way in (copied, cloned, cloned_in_part, compared, unnoted, mapped, set_later):
+    with open(f"cases/{way.__name__}", "rb", buffering=0) as file, open("new", "w+b") as new:
+        try:
+            way(file.fileno(), new.fileno())
+        except (OSError, AssertionError, AttributeError) as error:
+            print(way.__name__, error, file=sys.stderr)
+            file.read(4)
+"""
+HIDDEN = ("copied", "cloned", "cloned_in_part", "compared", "unnoted", "mapped", "set_later")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SEEN if kind != "host"])
+def test_no_way_to_read_is_hidden_behind_walls(desk: Desk, kind: str) -> None:
+    cases = {f"cases/{name}": "A" * 4096 for name in HIDDEN}
+    base(desk, {"calc.py": CALC, "hide.py": HIDING, **dict.fromkeys(cases, "a\n")})
+    with placed(desk, kind) as place:
+        done = ran(desk, cases, "--validate", "python3 hide.py", place=place)
+    assert done.code == 0, done.message
+    assert {*done.data["touched_proof"]} == {*cases}, notes(desk)
+
+
 @pytest.mark.parametrize("kind", AWAY)
 def test_where_it_cannot_be_seen_that_is_told(desk: Desk, kind: str) -> None:
     done = proven_in(desk, kind)
@@ -126,6 +188,11 @@ WAYS = {
             "data.json": '{"five": 10}\n',
         },
         {"data.json": '{"five": 7}\n'},
+    ),
+    "by a copy within the tree": (
+        "cp -r cases c && cd c && test $(cat 5) = 7",
+        {"cases/5": "10\n"},
+        {"cases/5": "7\n"},
     ),
     "by a copy": (
         "cp -r cases $HOME/c && cd $HOME/c && test $(cat 5) = 7",

@@ -5,6 +5,7 @@ Knows nothing of sandboxes: it gives the program's bytes, for a descriptor that 
 
 import ctypes
 import errno
+import fcntl
 import functools
 import os
 from ctypes import c_char_p, c_int, c_uint, c_uint32, c_uint64, c_void_p
@@ -51,6 +52,16 @@ REFUSED = (
 )
 """System calls that answer EPERM."""
 
+UNSUPPORTED = ("clone3", "openat2", "copy_file_range")
+"""Calls that answer ENOSYS, so that libraries take an older one.
+
+The first two hide their flags behind a pointer. A copy by the kernel within an overlay, or on a
+file system whose files share blocks, leaves no time of access: no proof would see that read.
+"""
+
+SHARING = (0x40049409, 0x4020940D, 0xC0189436)
+"""Requests FICLONE, FICLONERANGE and FIDEDUPERANGE: they too take in a file without its time."""
+
 YOUNG = MappingProxyType(
     {
         "io_uring_setup": 425,
@@ -63,6 +74,7 @@ YOUNG = MappingProxyType(
         "fsmount": 432,
         "fspick": 433,
         "clone3": 435,
+        "openat2": 437,
         "pidfd_getfd": 438,
         "process_madvise": 440,
         "mount_setattr": 442,
@@ -98,14 +110,18 @@ def filter_program() -> bytes:
     try:
         for name in REFUSED:
             _refuse(library, context, name, errno.EPERM)
-        # clone3 hides its flags behind a pointer; the C library then takes clone
-        _refuse(library, context, "clone3", errno.ENOSYS)
+        for name in UNSUPPORTED:
+            _refuse(library, context, name, errno.ENOSYS)
         new_user = Comparison(0, MASKED_EQUAL, CLONE_NEWUSER, CLONE_NEWUSER)
         _refuse(library, context, "clone", errno.EPERM, new_user)
         _refuse(library, context, "unshare", errno.EPERM, new_user)
         for request in (TIOCSTI, TIOCLINUX):
             same = Comparison(1, MASKED_EQUAL, LOW_32_BITS, request)
             _refuse(library, context, "ioctl", errno.EPERM, same)
+        for request in SHARING:
+            same = Comparison(1, MASKED_EQUAL, LOW_32_BITS, request)
+            _refuse(library, context, "ioctl", errno.EOPNOTSUPP, same)
+        _refuse_unnoted(library, context)
         _refuse_families(library, context)
         return _export(library, context)
     finally:
@@ -148,6 +164,16 @@ def _refuse(library: Any, context: Any, name: str, number: int, *comparisons: Co
         raise EnvironmentUnavailable(f"libseccomp refused the rule for {name}: {result}")
 
 
+def _refuse_unnoted(library: Any, context: Any) -> None:
+    """Refuse reads that change no time of access, as the kernel does to who owns no file."""
+    flag = os.O_NOATIME
+    _refuse(library, context, "open", errno.EPERM, Comparison(1, MASKED_EQUAL, flag, flag))
+    _refuse(library, context, "openat", errno.EPERM, Comparison(2, MASKED_EQUAL, flag, flag))
+    setting = Comparison(1, MASKED_EQUAL, LOW_32_BITS, fcntl.F_SETFL)
+    later = Comparison(2, MASKED_EQUAL, flag, flag)
+    _refuse(library, context, "fcntl", errno.EPERM, setting, later)
+
+
 def _refuse_families(library: Any, context: Any) -> None:
     """Leave sockets of four families: AF_VSOCK reaches a hypervisor through every namespace."""
     refused = [family for family in range(AF_NETLINK) if family not in FAMILIES]
@@ -174,7 +200,9 @@ __all__ = [
     "FAMILIES",
     "LOW_32_BITS",
     "REFUSED",
+    "SHARING",
     "UNKNOWN",
+    "UNSUPPORTED",
     "YOUNG",
     "Comparison",
     "filter_program",

@@ -2,8 +2,8 @@
 
 So the filter holds before anything of an image can run. An engine's own profile is an allow-list;
 this one takes its place and is one too: what this machine's libseccomp knows by name, less what is
-refused here, and what engines refuse. Requests of ioctl are left to the toolbox's filter: a profile
-cannot say "all but these two".
+refused here, and what engines refuse. Requests of ioctl, and flags of open, are left to the
+toolbox's filter: a profile cannot say "all but these".
 """
 
 import ctypes
@@ -18,6 +18,7 @@ from patchyard.clients.seccomp import (
     FAMILIES,
     LOW_32_BITS,
     REFUSED,
+    UNSUPPORTED,
     load_library,
 )
 
@@ -27,7 +28,7 @@ NEW_NAMESPACES = 0x7E020000
 """CLONE_NEW… of every namespace but that of times, which has no bit in clone's flags."""
 PERSONALITIES = (0x0, 0x0008, 0x20000, 0x20008, 0xFFFFFFFF)
 """Linux, and its 64 and 32 bits by name; none that lays memory out predictably."""
-BY_ARGUMENT = ("clone", "clone3", "personality", "socket", "socketpair", "unshare")
+BY_ARGUMENT = ("clone", "personality", "socket", "socketpair", "unshare")
 OF_ENGINES = (
     *("afs_syscall", "get_mempolicy", "getpmsg", "putpmsg", "security", "tuxcall", "vserver"),
     *("bdflush", "idle", "pciconfig_iobase", "pciconfig_read", "pciconfig_write"),
@@ -38,7 +39,7 @@ OF_ENGINES = (
 @functools.cache
 def engine_profile() -> str:
     """Return the profile as JSON. Raises EnvironmentUnavailable without libseccomp."""
-    refused = {*REFUSED, *OF_ENGINES, *BY_ARGUMENT}
+    refused = {*REFUSED, *OF_ENGINES, *BY_ARGUMENT, *UNSUPPORTED}
     allowed = sorted(_known_names() - refused)
     profile = {
         "defaultAction": "SCMP_ACT_ERRNO",
@@ -46,7 +47,7 @@ def engine_profile() -> str:
         "syscalls": [
             _row(allowed, "SCMP_ACT_ALLOW"),
             _row(sorted({*REFUSED, *OF_ENGINES}), "SCMP_ACT_ERRNO", number=errno.EPERM),
-            _row(["clone3"], "SCMP_ACT_ERRNO", number=errno.ENOSYS),
+            _row(UNSUPPORTED, "SCMP_ACT_ERRNO", number=errno.ENOSYS),
             _row(["clone"], "SCMP_ACT_ALLOW", _masked(0, NEW_NAMESPACES, 0)),
             _row(["unshare"], "SCMP_ACT_ALLOW", _masked(0, CLONE_NEWUSER, 0)),
             *(

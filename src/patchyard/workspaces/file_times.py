@@ -2,9 +2,10 @@
 
 A file that gets the access time 0 has a later one after the next read, also where the file system
 notes reads only now and then (`relatime`). A program that sets the time back changes the change
-time, which no program can set. Two reads leave no trace: of a descriptor opened with `O_NOATIME`,
-which is open to a file's owner, and by `copy_file_range` on an overlay, or on a file system whose
-files share blocks: `cp` from the tree to the tree does that.
+time, which no program can set. Three ways to read leave no trace, which the filter of system calls
+(`clients/seccomp.py`) refuses where there is one: a descriptor opened with `O_NOATIME`, as a file's
+owner may; `copy_file_range` on an overlay, or on a file system whose files share blocks (`cp` does
+that); and requests there that share blocks, or compare them.
 """
 
 import asyncio
