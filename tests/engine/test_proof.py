@@ -1,17 +1,20 @@
 """The proof: what an actor arranged has no part in it."""
 
+import errno
 import time
 from pathlib import Path
 
 import pytest
 
 from engine.worksite import ADD, Worksite, call
+from patchyard.clients.notices import Notices
 from patchyard.clients.process import ProcessRef, kill
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentBroken, ProofFailed
 from patchyard.domain.events import EnvironmentStarted, Event, Noted, Validated
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.absent_programs import absence_cure
+from patchyard.engine.proof import UNTOLD
 from patchyard.engine.report import plan_data
 from patchyard.engine.watching import Watching
 from patchyard.engine.workflow import Workflow
@@ -33,6 +36,22 @@ async def test_what_one_gate_runs_cannot_turn_the_next_one_green(site: Worksite)
             await workflow.run(plan_id)
         data = await plan_data(await site.ledger(equipment, plan_id))
     assert [gate["passed"] for gate in data["validation"]] == [True, False]
+
+
+async def test_where_the_kernel_has_no_room_to_tell_of_files_that_is_noted_once(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(_notices: Notices, _path: bytes) -> int:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(Notices, "add", none_left)
+    async with site.open() as (_, workflow):
+        asked = site.asked(ADD, validate=("grep -rq new .", "true"), rounds=0)
+        await workflow.run(await site.made(workflow, asked))
+    texts = [event.text for event in site.heard if isinstance(event, Noted)]
+    assert [text for text in texts if "inotify" in text] == [UNTOLD]
+    (proven,) = [event for event in site.heard if isinstance(event, Validated)]
+    assert proven.touched == ("new.txt",)
 
 
 @pytest.mark.parametrize(("kind", "cure"), [("process", "--setup"), ("host", "install it there")])

@@ -27,11 +27,10 @@ class Watch:
     read: set[str] = field(default_factory=set)
     kept: frozenset[str] = frozenset()  # tests and settings of the base, to be written
     written: set[str] = field(default_factory=set)
-    is_told: bool = False  # that it cannot be seen
 
     def of_reads(self) -> "Watch":
         """Return a watch of what is read alone, that adds to the same paths."""
-        return Watch(paths=self.paths, read=self.read, is_told=self.is_told)
+        return Watch(paths=self.paths, read=self.read)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,14 +3,13 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from patchyard.contracts.environment import Toolbox
-from patchyard.contracts.file_times import Marks
 from patchyard.domain.changeset import Base
 from patchyard.domain.closing_lines import MOST_READ, Closing, closing, missing_tests
 from patchyard.domain.environment import AWAY
@@ -33,6 +32,10 @@ T = TypeVar("T")
 UNSEEN = (
     "which files the proof reads cannot be seen there: changed files are listed by their names"
     " and by what its commands name"
+)
+UNTOLD = (
+    "the kernel has no room to tell of files and folders (see `/proc/sys/fs/inotify`): a copy that"
+    " it makes within the tree, and a folder that is moved and put back, are not seen"
 )
 
 OUTPUT_CHARS = 20_000  # kept of a gate's output, its end
@@ -84,20 +87,27 @@ class Prover:
         layers: Sequence[Path],
         *,
         watch: Watch | None = None,
+        told: set[str] | None = None,
     ) -> None:
-        """Without `watch` nothing is noted of what its commands read."""
+        """Without `watch` nothing is noted of what its commands read.
+
+        `told` is what was said of how little can be seen, and is not said again.
+        """
         self._equipment = equipment
         self._ledger = ledger
         self._layers = tuple(layers)
         self._watch = watch
+        self._told: set[str] = set() if told is None else told
 
     def over(self, layers: Sequence[Path]) -> "Prover":
         """Return a prover of the same plan over other setup layers."""
-        return Prover(self._equipment, self._ledger, layers, watch=self._watch)
+        told = self._told
+        return Prover(self._equipment, self._ledger, layers, watch=self._watch, told=told)
 
     def watching(self, watch: Watch) -> "Prover":
         """Return a prover that notes in `watch` which of its files are read and written."""
-        return Prover(self._equipment, self._ledger, self._layers, watch=watch)
+        told = self._told
+        return Prover(self._equipment, self._ledger, self._layers, watch=watch, told=told)
 
     async def run(
         self, base: Base, commands: Sequence[str], *, tree: str | None = None
@@ -173,22 +183,32 @@ class Prover:
         if watch is None:
             yield
             return
-        is_here = general_kind(self._ledger.state.known) not in AWAY
-        kept = await times.note(root, watch.kept) if is_here and watch.kept else {}
-        marks = await self._marked(root, watch, is_here=is_here) if is_result else {}
-        yield
-        watch.written |= await times.written_since(root, kept) if kept else set()
-        watch.read |= await times.read_since(root, marks) if marks else set()
+        if general_kind(self._ledger.state.known) in AWAY:
+            if is_result and watch.paths:
+                await self._tell(UNSEEN)
+            yield
+            return
+        async with AsyncExitStack() as open_ones:
+            kept = marks = None
+            if watch.kept:
+                kept = await times.note(root, watch.kept)
+                open_ones.callback(kept.close)
+            if watch.paths and is_result:
+                marks = await times.mark(root, watch.paths)
+                await self._tell(UNSEEN, when=marks is None)
+            if marks is not None:
+                open_ones.callback(marks.close)
+            held = [each for each in (kept, marks) if each is not None]
+            await self._tell(UNTOLD, when=not all(each.lookout.is_whole for each in held))
+            yield
+            watch.written |= await times.written_since(root, kept) if kept else set()
+            watch.read |= await times.read_since(root, marks) if marks else set()
 
-    async def _marked(self, root: str, watch: Watch, *, is_here: bool) -> Marks:
-        """Prepare the files to be read; none where a read cannot be seen."""
-        if not watch.paths:
-            return {}
-        marks = await self._equipment.file_times.mark(root, watch.paths) if is_here else None
-        if marks is None and not watch.is_told:
-            watch.is_told = True
-            await self._ledger.record(Noted(text=UNSEEN))
-        return marks or {}
+    async def _tell(self, text: str, *, when: bool = True) -> None:
+        """Note, once in this life, what cannot be seen."""
+        if when and text not in self._told:
+            self._told.add(text)
+            await self._ledger.record(Noted(text=text))
 
 
 async def _gate(new_id: Callable[[], str], command: str, toolbox: Toolbox) -> GateResult:
@@ -272,6 +292,7 @@ def _shortened(result: GateResult | None) -> GateResult | None:
 __all__ = [
     "OUTPUT_CHARS",
     "RAN_NOTHING",
+    "UNTOLD",
     "Compared",
     "GateResult",
     "Prover",

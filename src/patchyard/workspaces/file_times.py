@@ -2,10 +2,13 @@
 
 A file that gets the access time 0 has a later one after the next read, also where the file system
 notes reads only now and then (`relatime`). A program that sets the time back changes the change
-time, which no program can set. Three ways to read leave no trace, which the filter of system calls
-(`clients/seccomp.py`) refuses where there is one: a descriptor opened with `O_NOATIME`, as a file's
-owner may; `copy_file_range` on an overlay, or on a file system whose files share blocks (`cp` does
-that); and requests there that share blocks, or compare them.
+time, which no program can set. Some reads leave no
+trace there: of a descriptor opened with `O_NOATIME`, as a file's owner may, and those by which the
+kernel copies within an overlay, or where files share blocks (`cp` does that). The kernel tells of
+them (`lookouts.py`), but for a map of such a descriptor and a comparison by the kernel
+(`FIDEDUPERANGE`), which the filter of system calls refuses where there is one. It tells of folders
+that are moved, too: another may be in a folder's place meanwhile, with the folder's own files
+untouched.
 """
 
 import asyncio
@@ -16,8 +19,22 @@ from contextlib import closing
 
 from patchyard.contracts.file_times import Marks
 from patchyard.toolbox.footing import Footing
+from patchyard.workspaces.lookouts import lies_in, moves_above, reads_of
 
 OWN = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Nowhere:
+    """contracts.file_times.Lookout over nothing."""
+
+    is_whole = True
+
+    def told(self) -> frozenset[str]:
+        """See contracts.file_times."""
+        return frozenset()
+
+    def close(self) -> None:
+        """See contracts.file_times."""
 
 
 class AccessTimes:
@@ -46,9 +63,10 @@ def _mark(root: str, paths: Collection[str]) -> Marks | None:
             if not _is_noted(footing.root):
                 return None
             seen = [(path, _cleared(footing, path)) for path in paths]
+            files = {path: mark for path, mark in seen if mark is not None}
+            return Marks(files=files, lookout=reads_of(footing, files))
     except OSError:  # a full disk, for example: nothing can be tried
         return None
-    return {path: mark for path, mark in seen if mark is not None}
 
 
 def _is_noted(root: int) -> bool:
@@ -80,23 +98,32 @@ def _cleared(footing: Footing, path: str) -> tuple[int, int] | None:
 
 
 def _note(root: str, paths: Collection[str]) -> Marks:
-    seen = _all_seen(root, paths)
-    return {path: _mark_of(status) for path, status in seen.items() if status is not None}
+    try:
+        footing = Footing(root)
+    except OSError:
+        return Marks(files={}, lookout=Nowhere())
+    with closing(footing):
+        seen = {path: _seen(footing, path) for path in paths}
+        files = {path: _mark_of(status) for path, status in seen.items() if status is not None}
+        return Marks(files=files, lookout=moves_above(footing, files))
 
 
 def _written_since(root: str, marks: Marks) -> frozenset[str]:
-    now = _all_seen(root, marks)
+    now, files = _all_seen(root, marks.files), marks.files
+    moved = marks.lookout.told()
     return frozenset(
-        path for path, status in now.items() if status is None or _mark_of(status) != marks[path]
+        path
+        for path, status in now.items()
+        if status is None or _mark_of(status) != files[path] or lies_in(path, moved)
     )
 
 
 def _read_since(root: str, marks: Marks) -> frozenset[str]:
-    now = _all_seen(root, marks)
-    return frozenset(
+    now, files = _all_seen(root, marks.files), marks.files
+    return marks.lookout.told() | frozenset(
         path
         for path, status in now.items()
-        if status is None or status.st_atime_ns != 0 or _mark_of(status) != marks[path]
+        if status is None or status.st_atime_ns != 0 or _mark_of(status) != files[path]
     )
 
 
@@ -127,4 +154,4 @@ def _mark_of(status: os.stat_result) -> tuple[int, int]:
     return status.st_ino, status.st_ctime_ns
 
 
-__all__ = ["AccessTimes"]
+__all__ = ["AccessTimes", "Nowhere"]
