@@ -4,7 +4,26 @@ import json
 
 import pytest
 
-from patchyard.domain.gate_words import leads_on, may_lead_on, named_among, words_of
+from patchyard.domain.gate_words import (
+    COMPILED,
+    SCRIPTED,
+    is_source,
+    leads_on,
+    may_lead_on,
+    named_among,
+    words_of,
+)
+from patchyard.domain.languages import ENDINGS
+from patchyard.domain.repository_context import LANGUAGES
+
+NO_CODE = {".css", ".html", ".md", ".rst", ".scss", ".sh", ".sql"}
+
+
+def test_what_a_language_is_told_by_is_source_code_to_a_gate() -> None:
+    assert not COMPILED & SCRIPTED
+    assert {*LANGUAGES} - (COMPILED | SCRIPTED) == NO_CODE
+    assert [ending for ending in ENDINGS if not is_source(f"a{ending}")] == []
+
 
 MAKEFILE = """PY = python3
 include rules/more.mk

@@ -2,22 +2,27 @@
 
 import errno
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from engine.worksite import ADD, Worksite, call
+from engine.worksite import ADD, Worksite, call, done
 from patchyard.clients.notices import Notices
 from patchyard.clients.process import ProcessRef, kill
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentBroken, ProofFailed
 from patchyard.domain.events import EnvironmentStarted, Event, Noted, Validated
 from patchyard.domain.plan import Phase, State
+from patchyard.engine import evidence
 from patchyard.engine.absent_programs import absence_cure
 from patchyard.engine.proof import UNTOLD
 from patchyard.engine.report import plan_data
 from patchyard.engine.watching import Watching
 from patchyard.engine.workflow import Workflow
+from patchyard.workspaces import treelinks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -25,6 +30,18 @@ pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 @pytest.fixture
 def files() -> dict[str, str]:
     return {"check.sh": "exit 1\n"}
+
+
+@dataclass
+class CountedCalls:
+    """A function whose calls are counted."""
+
+    wrapped: Callable[..., Any]
+    count: int = 0
+
+    def __call__(self, *words: Any, **named: Any) -> Any:
+        self.count += 1
+        return self.wrapped(*words, **named)
 
 
 async def test_what_one_gate_runs_cannot_turn_the_next_one_green(site: Worksite) -> None:
@@ -52,6 +69,21 @@ async def test_where_the_kernel_has_no_room_to_tell_of_files_that_is_noted_once(
     assert [text for text in texts if "inotify" in text] == [UNTOLD]
     (proven,) = [event for event in site.heard if isinstance(event, Validated)]
     assert proven.touched == ("new.txt",)
+
+
+async def test_tests_are_picked_out_once_a_base_and_links_once_a_change_set(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picked, read = CountedCalls(evidence._deciding), CountedCalls(treelinks.links_of)
+    monkeypatch.setattr(evidence, "_deciding", picked)
+    monkeypatch.setattr(treelinks, "links_of", read)
+    more = call("write_file", path="more.txt", content="x\n")
+    async with site.open() as (_, workflow):
+        asked = site.asked(ADD, done(), more, validate=("test -e more.txt",), rounds=1)
+        await workflow.run(await site.made(workflow, asked))
+    rounds = [event.passed for event in site.heard if isinstance(event, Validated)]
+    assert rounds == [False, True]
+    assert (picked.count, read.count) == (1, len(rounds))
 
 
 @pytest.mark.parametrize(("kind", "cure"), [("process", "--setup"), ("host", "install it there")])

@@ -1,9 +1,10 @@
 """What a repository's own files say of how it is set up and tested. Looks at no file itself."""
 
-import json
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+
+from patchyard.domain.package_json import package_of, table_of
 
 Read = Callable[[str], str | None]  # text of a file, None when there is none
 Inside = Callable[[str], Collection[str]]  # paths of what lies in a folder at the top
@@ -102,13 +103,8 @@ def _has_extra(project: str, name: str) -> bool:
 def _node(read: Read, names: Collection[str]) -> Detected | None:
     if "package.json" not in names:
         return None
-    try:
-        package = json.loads(read("package.json") or "{}")
-    except (ValueError, RecursionError):
-        package = {}
-    package = package if isinstance(package, dict) else {}
-    scripts = package.get("scripts")
-    scripts = scripts if isinstance(scripts, dict) else {}
+    package = package_of(read("package.json"))
+    scripts = table_of(package, "scripts")
     has_test = "no test specified" not in str(scripts.get("test", "no test specified"))
     needs = bool(package.get("dependencies") or package.get("devDependencies"))
     install = "npm ci" if "package-lock.json" in names else "npm install"

@@ -1,8 +1,9 @@
 """Which gates fit a repository, from its own files. Looks at no file itself."""
 
-import json
 import re
 from collections.abc import Callable, Collection, Mapping
+
+from patchyard.domain.package_json import package_of, table_of
 
 Read = Callable[[str], str | None]  # text of a file, None when there is none
 
@@ -63,18 +64,12 @@ def _python(read: Read, names: Collection[str]) -> Mapping[str, str]:
 def _node(read: Read, names: Collection[str]) -> Mapping[str, str]:
     if "package.json" not in names:
         return {}
-    try:
-        package = json.loads(read("package.json") or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    package = package if isinstance(package, dict) else {}
-    scripts, needs = package.get("scripts"), package.get("devDependencies")
-    test = scripts.get("test") if isinstance(scripts, dict) else None
+    package = package_of(read("package.json"))
+    test, needs = table_of(package, "scripts").get("test"), table_of(package, "devDependencies")
     found = {}
     if test and "no test specified" not in str(test):
-        found["tests"] = _runner(str(test), needs if isinstance(needs, dict) else {})
-    if isinstance(needs, dict):
-        found |= {purpose: gate for purpose, gate in _NODE.items() if gate in needs}
+        found["tests"] = _runner(str(test), needs)
+    found |= {purpose: gate for purpose, gate in _NODE.items() if gate in needs}
     if "tsconfig.json" in names:
         found["types"] = "tsc"
     return found

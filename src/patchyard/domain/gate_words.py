@@ -8,21 +8,25 @@ from dataclasses import dataclass
 from posixpath import basename, normpath, splitext
 
 from patchyard.domain.anywhere import anywhere
+from patchyard.domain.languages import ENDINGS
+from patchyard.domain.package_json import package_of, table_of
 
-# Endings of source files. What a compiler takes is the product wherever a gate names it; a script
-# that a gate names decides the verdict.
+_BY_COMPILERS = frozenset({"c", "go", "java", "rust"})
+# Endings of source files: of the languages that images are chosen for, and of further ones. What a
+# compiler takes is the product wherever a gate names it; a script that a gate names decides the
+# verdict.
 COMPILED = frozenset(
     {
-        *(".asm", ".c", ".cc", ".cpp", ".cs", ".cu", ".cxx", ".erl", ".f90", ".fs", ".go", ".h"),
-        *(".hh", ".hpp", ".hs", ".hxx", ".ipp", ".java", ".kt", ".kts", ".m", ".ml", ".mm"),
-        *(".proto", ".pyx", ".rs", ".s", ".scala", ".swift", ".zig"),
+        *(ending for ending, language in ENDINGS.items() if language in _BY_COMPILERS),
+        *(".asm", ".cs", ".cu", ".cxx", ".erl", ".f90", ".fs", ".hh", ".hpp", ".hs", ".hxx"),
+        *(".ipp", ".kts", ".m", ".ml", ".mm", ".proto", ".pyx", ".s", ".scala", ".swift", ".zig"),
     }
 )
 SCRIPTED = frozenset(
     {
-        *(".cjs", ".clj", ".coffee", ".cts", ".dart", ".ex", ".exs", ".groovy", ".jl", ".js"),
-        *(".jsx", ".lua", ".mjs", ".mts", ".php"),
-        *(".pl", ".pm", ".py", ".pyi", ".r", ".rb", ".ts", ".tsx", ".vue", ".svelte"),
+        *(ending for ending, language in ENDINGS.items() if language not in _BY_COMPILERS),
+        *(".cjs", ".clj", ".coffee", ".cts", ".dart", ".ex", ".exs", ".groovy", ".jl", ".lua"),
+        *(".mts", ".php", ".pl", ".pm", ".pyi", ".r", ".rb", ".svelte", ".vue"),
     }
 )
 SHELLS = frozenset({".bash", ".bats", ".sh", ".zsh"})
@@ -227,16 +231,11 @@ def _rule(line: str) -> tuple[list[str], str]:
 
 
 def _scripts(text: str) -> Mapping[str, str]:
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(document, Mapping):
-        return {}
-    scripts = document.get("scripts")
-    known = scripts if isinstance(scripts, Mapping) else {}
-    settings = {name: json.dumps(document[name]) for name in _IN_PACKAGES if name in document}
-    return {**settings, **{name: str(script) for name, script in known.items()}}
+    """Return the scripts of a `package.json` by name, and settings of test runners in it."""
+    package = package_of(text)
+    settings = {name: json.dumps(package[name]) for name in _IN_PACKAGES if name in package}
+    scripts = table_of(package, "scripts")
+    return {**settings, **{name: str(script) for name, script in scripts.items()}}
 
 
 def _is_list(name: str, ending: str) -> bool:

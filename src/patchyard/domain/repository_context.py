@@ -1,6 +1,5 @@
 """What a repository is, read from the names and sizes of its files and a few small ones. Pure."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -11,6 +10,7 @@ from patchyard.domain.anywhere import named_anywhere
 from patchyard.domain.detection import detect
 from patchyard.domain.held import TESTS
 from patchyard.domain.languages import ENDINGS
+from patchyard.domain.package_json import package_of, table_of
 
 Read = Callable[[str], str | None]  # a small file's text, None when there is none
 
@@ -109,16 +109,8 @@ def _frameworks(sizes: Mapping[str, int], read: Read) -> tuple[str, ...]:
 
 def _runners(read: Read) -> Sequence[str]:
     """Return what a package.json wants that runs tests."""
-    try:
-        package = json.loads(read("package.json") or "{}")
-    except (ValueError, RecursionError):
-        return ()
-    tables = (
-        [package.get(key) for key in ("devDependencies", "dependencies")]
-        if isinstance(package, dict)
-        else []
-    )
-    wanted = {name for table in tables if isinstance(table, dict) for name in table}
+    package = package_of(read("package.json"))
+    wanted = {*table_of(package, "devDependencies"), *table_of(package, "dependencies")}
     return [name for name in RUNNERS if name in wanted or f"@{name}/test" in wanted]
 
 

@@ -15,7 +15,7 @@ from patchyard.domain.silencing import silencing
 from patchyard.engine import invariants
 from patchyard.engine.absent_programs import absence_cure
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.evidence import Evidence, Watch, gathered
+from patchyard.engine.evidence import Evidence, Watch, deciding_in, gathered
 from patchyard.engine.gating import Gating, Judged
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.proof import Compared, GateResult, Prover, compare
@@ -40,6 +40,9 @@ class Capture:
         self._usual = Watch()  # what the base's own runs write to
         self._prover = prover.watching(self._usual)
         self._workspace = workspace
+        self._deciding: tuple[str, frozenset[str]] | None = (
+            None  # tests and settings, with the tree
+        )
         self._before: Sequence[GateResult] | None = None
         self._gating = Gating(equipment, ledger, self._prover)
 
@@ -150,9 +153,11 @@ class Capture:
         if not spec.validate and not spec.gates:
             return None
         checks = invariants.commands(self._ledger)
-        evidence = await gathered(self._equipment.trees, base, changeset, spec, checks)
-        self._usual.kept = evidence.deciding
-        return evidence
+        trees = self._equipment.trees
+        if self._deciding is None or self._deciding[0] != base.tree:
+            self._deciding = (base.tree, await deciding_in(trees, base))
+        deciding = self._usual.kept = self._deciding[1]
+        return await gathered(trees, base, changeset, spec, checks, deciding=deciding)
 
     async def _gates(
         self, base: Base, changeset: ChangeSet, prover: Prover, evidence: Evidence

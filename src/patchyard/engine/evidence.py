@@ -40,7 +40,6 @@ class Evidence:
     change: Change
     touched: frozenset[str]  # tests, settings, and what the proof's commands lead to
     watch: Watch
-    deciding: frozenset[str]  # tests and settings of the base, changed or not
 
     def named(self, usual: Collection[str]) -> tuple[str, ...]:
         """Return all paths to look at before trusting the verdict, once the proof has run.
@@ -55,9 +54,18 @@ class Evidence:
 
 
 async def gathered(
-    trees: Trees, base: Base, changeset: ChangeSet, spec: PlanSpec, checks: Iterable[str]
+    trees: Trees,
+    base: Base,
+    changeset: ChangeSet,
+    spec: PlanSpec,
+    checks: Iterable[str],
+    *,
+    deciding: frozenset[str],
 ) -> Evidence:
-    """Look at a change set as `spec` has it proven; `checks` are commands of invariants."""
+    """Look at a change set as `spec` has it proven; `checks` are commands of invariants.
+
+    `deciding` are the tests and settings of the base, as `deciding_in` picks them out.
+    """
     links = await trees.links(base, changeset)
     change = await survey(trees, base, changeset)
     inline = inline_tests(change.lines.removed)
@@ -75,7 +83,6 @@ async def gathered(
     named = touched_proof(changeset.changes, links)
     unread = (path for path, lines in ground.changed.items() if lines is None and is_source(path))
     touched = frozenset({*named, *inline, *led, *_lost(changeset), *unread})
-    deciding = await asyncio.to_thread(_deciding, await trees.names(base))
     return Evidence(
         change=replace(change, ground=ground),
         touched=touched,
@@ -83,12 +90,15 @@ async def gathered(
             paths=_watched(changeset, touched),
             kept=deciding - changed,
         ),
-        deciding=deciding,
     )
 
 
-def _deciding(names: Collection[str]) -> frozenset[str]:
+async def deciding_in(trees: Trees, base: Base) -> frozenset[str]:
     """Return the tests and settings of a base; tests first where there are too many."""
+    return await asyncio.to_thread(_deciding, await trees.names(base))
+
+
+def _deciding(names: Collection[str]) -> frozenset[str]:
     tests, settings = named_anywhere(CHECKING), named_anywhere((*SETTINGS, *MIXED))
     first = (name for name in names if tests.match(name))
     rest = (name for name in names if settings.match(name))
@@ -114,4 +124,4 @@ def _watched(changeset: ChangeSet, touched: Collection[str]) -> frozenset[str]:
     )
 
 
-__all__ = ["MOST_LOOKED_AT", "Evidence", "Watch", "gathered"]
+__all__ = ["MOST_LOOKED_AT", "Evidence", "Watch", "deciding_in", "gathered"]

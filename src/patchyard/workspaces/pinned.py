@@ -36,7 +36,7 @@ from patchyard.workspaces.recollection import Recollections
 from patchyard.workspaces.sight import Tracked
 from patchyard.workspaces.store import Store, parts
 from patchyard.workspaces.tree_making import grafted, key_tree
-from patchyard.workspaces.treelinks import links_of
+from patchyard.workspaces.treelinks import LastLinks
 from patchyard.workspaces.view import HOME_KEY, XDG_KEY
 
 KEPT_LISTINGS = 4
@@ -65,6 +65,7 @@ class GitTrees:
         self.bases = Bases(home / "bases", uid=self.uid, gid=self.gid)
         self._environ = dict(os.environ if environ is None else environ)
         self._listings: dict[str, dict[str, tuple[str, str]]] = {}
+        self._last_links = LastLinks()
         self._recollections = Recollections(home / "trees")
         self._tracked: tuple[str, Tracked] | None = None
         self._submodules: tuple[str, Mapping[str, str]] | None = None
@@ -383,8 +384,8 @@ class GitTrees:
         return mended(made, lambda: self._found(base, tree, lambda: deque(made(), maxlen=0)))
 
     def _links(self, base: Base, changeset: ChangeSet) -> TreeLinks:
-        links = self.tracked(base).links
-        return links_of(self.git_of(base), links, changeset.changes, top=base.repository)
+        before = self.tracked(base).links
+        return self._last_links.of(self.git_of(base), before, base, changeset.changes)
 
     def _git_home(self) -> Path:
         place = self.home / "git-home"

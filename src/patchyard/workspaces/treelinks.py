@@ -1,11 +1,12 @@
 """Reads the symbolic links of a base and of a result over it, from our store alone."""
 
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 
 from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.git import Git
-from patchyard.domain.changeset import Change
+from patchyard.domain.changeset import Base, Change
 from patchyard.domain.links import LINK, TreeLinks
 
 
@@ -36,6 +37,27 @@ def links_of(
     )
 
 
+class LastLinks:
+    """The links that were asked for last: one round of work asks for the same some four times."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last: tuple[Base, tuple[Change, ...], TreeLinks] | None = None
+
+    def of(
+        self, git: Git, before: Mapping[str, str], base: Base, changes: Sequence[Change]
+    ) -> TreeLinks:
+        """Return the links of `base`, which are `before`, and of the changes over it."""
+        with self._lock:
+            last = self._last
+        if last is not None and last[:2] == (base, tuple(changes)):
+            return last[2]
+        links = links_of(git, before, changes, top=base.repository)
+        with self._lock:
+            self._last = (base, tuple(changes), links)
+        return links
+
+
 def _mixed(links: set[str], changes: Iterable[Change]) -> frozenset[str]:
     """Return the links where one of both trees has a file, or a folder with what changed below."""
     found: set[str] = set()
@@ -49,4 +71,4 @@ def _mixed(links: set[str], changes: Iterable[Change]) -> frozenset[str]:
     return frozenset(found & links)
 
 
-__all__ = ["links_of"]
+__all__ = ["LastLinks", "links_of"]
