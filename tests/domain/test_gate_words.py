@@ -55,6 +55,19 @@ run:
         ("diff out.txt golden/out.txt", ["golden/out.txt"]),
         ("for t in checks/*.sh; do sh $t; done", ["checks/a.sh"]),
         ("ruff check src/*.py", []),
+        ("eslint index.js", []),
+        ("npx eslint --max-warnings 0 -- index.js lib/rules.js", []),
+        ("CI=1 && .venv/bin/mypy main.py; true", []),
+        ("eslint --config lib/rules.js index.js", ["lib/rules.js"]),
+        ("eslint --rulesdir=lib/rules.js index.js", ["lib/rules.js"]),
+        ("eslint index.js && node index.js", ["index.js"]),
+        ("eslint index.js | node lib/rules.js", ["lib/rules.js"]),
+        ("eslint $(node index.js)", ["index.js"]),
+        ("eslint `node index.js --fix`", ["index.js"]),
+        ('eslint "$(node index.js --fix)"', ["index.js"]),
+        ("npm run eslint index.js", ["index.js"]),
+        ("tools/eslint index.js", ["index.js"]),
+        ("python3 tools/check.py && ruff check main.py", ["tools/check.py"]),
         ("cc main.c -o main && ./main", []),
         ("pytest -q", []),
         ("sh test", []),
@@ -66,6 +79,7 @@ def test_a_command_names_files_of_the_tree(command: str, paths: list[str]) -> No
     known = (
         *("check.sh", "tools/check.sh", "tools/check", "tools/check.py", "tools/__main__.py"),
         *("run.js", "golden/out.txt", "checks/a.sh", "src/app.py", "main.c", "src/test", "q"),
+        *("index.js", "lib/rules.js", "main.py"),
     )
     found = sorted(named_among(known, words_of(command).words))
     assert set(paths) <= set(found)

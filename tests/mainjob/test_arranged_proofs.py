@@ -310,3 +310,25 @@ def test_fewer_tests_run_where_the_user_says_so(
     assert said.code == code, said.message
     if code:
         assert "unittest ran 1 test here and 2 on the base" in said.data["validation"][0]["output"]
+
+
+@pytest.mark.parametrize(
+    ("option", "code"),
+    [((), 1), (("Makefile", ".envrc"), 1), (("rules/*",), 0)],
+)
+def test_fewer_tests_that_data_of_the_product_names_run_where_the_user_says_so(
+    desk: Desk, option: tuple[str, ...], code: int
+) -> None:
+    """A path that steers a build, or starts by itself, says nothing of tests."""
+    tests = "import unittest\n\n\ndef load_tests(loader, _, __):\n"
+    tests += "    names = open('rules/all.json').read().split()\n"
+    tests += "    cases = [unittest.FunctionTestCase(lambda: None) for _ in names]\n"
+    tests += "    return unittest.TestSuite(cases)\n"
+    base(desk, {"rules/all.json": "one\ntwo\n", "test_calc.py": tests, "Makefile": ""})
+    changes = {"rules/all.json": "one\n", "Makefile": "all:\n", ".envrc": "true\n"}
+    script = desk.script(*(write(path, text) for path, text in changes.items()))
+    words = ("run", "a task", "--model", f"scripted:{script}", "--rounds", "0", "--setup", "")
+    further = [word for path in option for word in ("--allow-path", path)]
+    said = desk.agents(*words, "--validate", UNITTEST, *further)
+    assert said.code == code, said.message
+    assert "rules/all.json" in said.data["touched_proof"]

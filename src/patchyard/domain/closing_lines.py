@@ -8,7 +8,7 @@ from patchyard.domain.control_sequences import SEQUENCE
 
 LONGEST = 500  # characters of a line that is looked at: programs of others write what they like
 MOST_READ = 4_000_000  # characters of an output, its end
-_WAIVED = "--allow-path of a changed source file lets that pass"
+_WAIVED = "--allow-path of a changed file of source code or data lets that pass"
 _ITEM = re.compile(r"(\d+) ([a-z]+(?: [a-z]+)*)")
 _RAN = frozenset({"failed", "failing", "passed", "passing", "xfailed", "xpassed"})
 

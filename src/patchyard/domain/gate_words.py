@@ -46,6 +46,16 @@ _PLUGIN = re.compile(r"[\s\"']-p[\s=]*([A-Za-z_][\w.]*)")  # of pytest
 _HEADER = re.compile(r"\s*\[+([\w.:\"' -]+)\]")
 _PARTS = re.compile(r"[.:\"' ]+")
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k|z)?sh\b")
+# Checkers that run nothing of the files that they are given, with what may stand before them; not
+# `npm run` and the like, whose scripts may be anything. Then their words, to the command's end.
+_CHECKER = re.compile(
+    r"((?:^|[;&|(\n])\s*(?:(?:npx|bunx|pnpm\s+exec|python3?\s+-m|uv\s+run|poetry\s+run)\s+"
+    r"|(?:\.venv|venv|node_modules)/\.?bin/)?"
+    r"(?:autopep8|bandit|basedpyright|biome|black|eslint|flake8|isort|mypy|oxlint|prettier"
+    r"|pycodestyle|pydocstyle|pyflakes|pylint|pyright|rubocop|ruff|standard|tsc|vulture)\s)"
+    r"([^;&|()<>`$\"'\n]*)"
+)
+_PLAIN = re.compile(r"[\w./-]+")
 _ENDINGS = (".js", ".cjs", ".mjs", ".ts")  # that a name in JavaScript may lack
 _OF_JAVASCRIPT = (".js", ".cjs", ".mjs", ".ts", ".mts", ".cts", ".json")
 _VITE = tuple(f"vite.config{ending}" for ending in _OF_JAVASCRIPT)
@@ -98,6 +108,7 @@ def is_source(path: str) -> bool:
 
 def words_of(text: str) -> Named:
     """Return the names in a text, as paths from the top. They need not be files."""
+    text = _CHECKER.sub(_unchecked, text)
     found = _words(text)
     programs = {basename(word) for word in found}
     plugins = _PLUGIN.findall(text) if "pytest" in programs else []
@@ -120,6 +131,22 @@ def words_of(text: str) -> Named:
     further = itertools.islice(itertools.chain(below, whole), MOST_NAMES)
     names = dict.fromkeys(itertools.chain(found, further))
     return Named(words=tuple(names), starting=tuple(starting))
+
+
+def _unchecked(command: re.Match[str]) -> str:
+    """Return a checker's command without the source files that it looks at: they are the product.
+
+    A word behind an option stays, since it may be a file that the checker loads.
+    """
+    kept: list[str] = []
+    before = ""
+    for word in command[2].split():
+        is_option = before.startswith("-") and before != "--" and "=" not in before
+        is_script = _PLAIN.fullmatch(word) and splitext(word)[1].casefold() in SCRIPTED
+        if is_option or not is_script or word.startswith("-"):
+            kept.append(word)
+        before = word
+    return command[1] + " ".join(kept)
 
 
 def _whole(bare: str) -> Iterator[str]:

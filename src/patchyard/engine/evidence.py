@@ -69,18 +69,15 @@ async def gathered(
     links = await trees.links(base, changeset)
     change = await survey(trees, base, changeset)
     inline = inline_tests(change.lines.removed)
+    named = touched_proof(changeset.changes, links)
     ground = replace(
         change.ground,
         touches_tests=bool(inline) or touches_tests(changeset.changes, links),
-        is_waived=any(
-            is_source(each.path) and is_allowed(each.path, spec.allow_paths)
-            for each in changeset.changes
-        ),
+        is_waived=_is_waived(changeset, spec, settled=named),
     )
     commands = [*spec.validate, *(gate.command for gate in spec.gates if gate.command), *checks]
     changed = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
     led = await led_to(trees, base, commands, changed)
-    named = touched_proof(changeset.changes, links)
     unread = (path for path, lines in ground.changed.items() if lines is None and is_source(path))
     touched = frozenset({*named, *inline, *led, *_lost(changeset), *unread})
     return Evidence(
@@ -90,6 +87,20 @@ async def gathered(
             paths=_watched(changeset, touched),
             kept=deciding - changed,
         ),
+    )
+
+
+def _is_waived(changeset: ChangeSet, spec: PlanSpec, *, settled: Collection[str]) -> bool:
+    """Whether the user let a file pass that tests may be named by: source code, or data.
+
+    `settled` are changed tests and settings: who lets one of these pass, or a protected path, says
+    nothing of how many tests run, but for source code.
+    """
+    others = {*settled, *(each.path for each in changeset.findings)}
+    return any(
+        is_allowed(each.path, spec.allow_paths)
+        for each in changeset.changes
+        if is_source(each.path) or each.path not in others
     )
 
 
