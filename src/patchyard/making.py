@@ -6,6 +6,8 @@ from pathlib import Path
 
 from patchyard.casting import require_actor
 from patchyard.domain.changeset import Base
+from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.plain_text import require_plain
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.routing import sites_of
 from patchyard.engine.catalogue import Catalogue
@@ -13,6 +15,8 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.removal_proof import require_subject
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, Intake, take_in
+
+IN_CONTAINERS = frozenset({ExecutionEnvironment.CONTAINER, ExecutionEnvironment.DEVCONTAINER})
 
 
 async def considered(equipment: Equipment, asked: Asked, environ: Mapping[str, str]) -> Intake:
@@ -22,6 +26,9 @@ async def considered(equipment: Equipment, asked: Asked, environ: Mapping[str, s
     require_actor(intake.spec, environ)
     for site in sites_of(intake.spec):
         equipment.environment(site.kind)
+        if site.kind in IN_CONTAINERS:
+            shown = (intake.spec.repository, intake.spec.mounts, intake.spec.variables)
+            require_plain(shown, taker="the container engine")
     return intake
 
 

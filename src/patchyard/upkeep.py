@@ -11,8 +11,8 @@ from pathlib import Path
 
 from patchyard.config import places
 from patchyard.configuration import user_layers, variable_layers
-from patchyard.domain.errors import PatchyardError
 from patchyard.domain.keeping import Rules, rules_of
+from patchyard.engine.enduring import Enduring
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.janitor import Janitor
 
@@ -54,10 +54,10 @@ async def tidied(
 
 
 async def _pass(equipment: Equipment, environ: Mapping[str, str], mark: int, told: Told) -> None:
-    try:
+    endures = Enduring(lambda said: told(f"{said}; `agents gc` says more"))
+    with endures.passing("the janitor came to no end") as passing:
         sweep = await Janitor(equipment, kept=rules(environ).retention, weighs=False).sweep()
-    except (PatchyardError, OSError) as error:
-        told(f"the janitor came to no end: {error}; `agents gc` says more")
+    if passing.error is not None:
         return
     stuck = [each for each in sweep.things if each.obstacle]
     if stuck:

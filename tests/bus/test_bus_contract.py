@@ -66,6 +66,25 @@ async def test_who_is_slow_loses_the_oldest_and_is_told_so(line: Line) -> None:
         assert [each.missed for each in await heard(listening, 1)] == [0]
 
 
+@pytest.mark.parametrize("part", ["topic", "sender", "body", "at"])
+async def test_a_row_that_is_no_message_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    monkeypatch.setattr(sqlite_bus, "POLL_S", 0.01)
+    monkeypatch.setattr(sqlite_bus, "TROUBLED_POLL_S", 0.01)
+    line = LINES["sqlite"](folder=tmp_path)
+    told, one = line.end(), line.end()
+    async with one.subscribe("a") as listening, told.subscribe("b"):
+        await told.publish("a", {"n": 1})
+        with sqlite3.connect(tmp_path / "patchyard.db") as connection:
+            connection.execute(f"UPDATE bus SET {part} = CAST(x'ff' AS TEXT)")  # noqa: S608 - ours
+        connection.close()
+        await told.publish("a", {"n": 2})
+        (got,) = await heard(listening, 1)
+        assert (got.body, got.missed) == ({"n": 2}, 1)
+    await line.close()
+
+
 async def test_one_who_waits_can_be_cancelled_and_loses_nothing(line: Line) -> None:
     told, one = line.end(), line.end()
     async with one.subscribe("a") as listening:

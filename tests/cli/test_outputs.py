@@ -50,6 +50,19 @@ def test_an_output_that_takes_nothing_is_no_traceback(
     assert said in done.stderr
 
 
+def test_a_path_that_is_no_utf8_is_printed_where_the_output_takes_utf8_alone(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "says.py"
+    program.write_text(
+        "import click\nfrom patchyard.cli import main\n"
+        "main.agents.main = lambda **_: click.echo('at caf\\udce9')\nmain.main()\n"
+    )
+    line = f"PYTHONIOENCODING=utf-8:strict {sys.executable} {program}"
+    done = shell(line, tmp_path / "home")
+    assert (done.returncode, done.stdout) == (0, "at caf\\udce9\n"), done.stderr
+
+
 def test_a_folder_that_is_gone_is_named_with_the_cure(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     for said in ("", "WORKSPACE_DIR=relative "):

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,9 +75,9 @@ async def test_one_connection_carries_many_requests(index: Index, tmp_path: Path
     assert said.count(b"HTTP/1.1 404 ") == 3
 
 
-async def test_a_defect_of_ours_ends_one_connection_and_is_told() -> None:
-    told = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, what: told.append(what["exception"]))
+async def test_a_defect_of_ours_ends_one_connection_and_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
 
     async def answering(exchange: Exchange) -> None:
         if exchange.asked.path == "/bad":
@@ -91,7 +92,30 @@ async def test_a_defect_of_ours_ends_one_connection_and_is_told() -> None:
             for path in ("/bad", "/good")
         ]
     assert (said[0], said[1].endswith(b"good")) == (b"", True)
-    assert [type(error) for error in told] == [ZeroDivisionError]
+    (told,) = caplog.records
+    assert told.getMessage().startswith("a connection to a gateway: ZeroDivisionError")
+
+
+async def test_a_connection_that_cannot_be_taken_up_keeps_no_other_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answering(exchange: Exchange) -> None:
+        await exchange.reply(HTTPStatus.OK, b"good")
+
+    real, troubles = asyncio.open_connection, [OSError(107, "not connected"), ValueError("a bug")]
+
+    async def opened(*args: Any, **options: Any) -> Any:
+        if "sock" in options and troubles:
+            raise troubles.pop()
+        return await real(*args, **options)
+
+    monkeypatch.setattr(asyncio, "open_connection", opened)
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    async with serving(listener, answering, guard=FREE), asyncio.timeout(60):
+        asked = b"GET /good HTTP/1.1\r\nConnection: close\r\n\r\n"
+        said = [await raw(port, asked) for _ in range(3)]
+    assert [each.endswith(b"good") for each in said] == [False, False, True]
 
 
 async def test_those_who_say_nothing_keep_nobody_from_leaving(index: Index, tmp_path: Path) -> None:

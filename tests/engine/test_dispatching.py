@@ -192,6 +192,74 @@ async def test_a_plan_of_a_dead_command_is_adopted_only_where_there_is_more_to_d
     assert (told, len(bench.told)) == ({f"plan {doing}", f"plan {broken}"}, 2)
 
 
+async def test_a_plan_that_cannot_be_adopted_keeps_no_other_from_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan_ids = [await bench.planned(ADD) for _ in range(3)]
+    for plan_id in plan_ids:
+        await bench.equipment.queue.withdraw(plan_id)
+
+    async def orphans() -> Any:
+        return [(plan_id, Errand.RUN) for plan_id in plan_ids]
+
+    real = bench.equipment.queue.adopt
+    adopted: list[str] = []
+
+    async def adopt(job: Job) -> None:
+        if job.job_id == plan_ids[1]:
+            job.project.encode("ascii").index(b"\0")
+        await real(job)
+        adopted.append(job.job_id)
+
+    monkeypatch.setattr(bench.equipment.crew, "reap", orphans)
+    monkeypatch.setattr(bench.equipment.queue, "adopt", adopt)
+    dispatcher = bench.dispatcher
+    for _ in range(2):
+        await dispatcher.adopt()
+    assert adopted == [plan_ids[0], plan_ids[2]] * 2
+    assert sum(plan_ids[1] in text for text in bench.told) == 1
+
+
+async def test_a_settlement_that_meets_a_defect_is_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatching, "TROUBLED_S", 0.01)
+    await bench.planned(ADD, errand=Errand.STRATEGIZE)
+    hold, job = await bench.taken()
+    settle, defects = bench.equipment.crew.settle, [TypeError("a bug"), TypeError("a bug")]
+
+    async def refused(*args: Any, **options: Any) -> None:
+        if defects:
+            raise defects.pop()
+        await settle(*args, **options)
+
+    monkeypatch.setattr(bench.equipment.crew, "settle", refused)
+    await bench.dispatcher.carry_out(hold, job)
+    assert sum("a bug" in text for text in bench.told) == 1
+    assert await bench.left() == []
+
+
+async def test_a_worker_goes_on_after_a_defect_of_a_round(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(
+        bench.equipment, bench.dispatcher, Terms(name="w", concurrency=1), told=bench.told.append
+    )
+    claim, rounds = bench.equipment.crew.claim, 0
+
+    async def defective(*args: Any, **options: Any) -> Any:
+        nonlocal rounds
+        rounds += 1
+        if rounds < 3:
+            raise UnicodeEncodeError("utf-8", "\udce9", 0, 1, "surrogates not allowed")
+        worker.drain()
+        return await claim(*args, **options)
+
+    monkeypatch.setattr(bench.equipment.crew, "claim", defective)
+    await asyncio.wait_for(worker.run(), 120)
+    assert sum("surrogates not allowed" in text for text in bench.told) == 1
+
+
 async def test_a_worker_goes_on_while_the_database_is_in_trouble(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,7 +282,7 @@ async def test_a_worker_goes_on_while_the_database_is_in_trouble(
         await asyncio.sleep(0.02)
     worker.drain()
     await asyncio.wait_for(working, 120)
-    assert bench.told[0] == "full"
+    assert bench.told[0] == "plans of dead processes: full"
     state, _ = await load(bench.equipment.store.journal, plan_id)
     assert state.state == State.COMPLETE
 

@@ -9,13 +9,14 @@ import pytest
 
 from engine.held import WAITING, release, said
 from engine.worksite import ADD, Worksite
+from patchyard.domain.booking import Move, SetAside
 from patchyard.domain.budget import PlanLimits
-from patchyard.domain.errors import LimitReached
+from patchyard.domain.errors import Conflict, LimitReached
 from patchyard.domain.events import Event, LimitsChanged, ToolCallRequested
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import RetryPlanned
-from patchyard.engine import control, limiting
+from patchyard.engine import control, limiting, timekeeping
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.limiting import set_limits
 from patchyard.engine.timekeeping import Deadline
@@ -96,6 +97,46 @@ async def test_the_end_of_a_plans_time_moves_with_its_limit(site: Worksite) -> N
         async with deadline.bounded():
             deadline.set(None)
             await asyncio.sleep(0.1)
+
+
+async def test_shared_time_is_set_aside_again_after_the_journal_was_in_trouble(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timekeeping, "SLICE_MS", 1)
+    monkeypatch.setattr(timekeeping, "TROUBLED_S", 0.001)
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD))
+        ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
+        real, troubles = ledger.book, [Conflict("locked"), TypeError("a bug")]
+
+        async def booked(*bookings: Move) -> None:
+            slices = [each for each in bookings if isinstance(each, SetAside)]
+            if slices and len(began) > 0:
+                raise troubles.pop() if troubles else LimitReached("the day is over")
+            began.extend(slices)
+            await real(*bookings)
+
+        began: list[SetAside] = []
+        monkeypatch.setattr(ledger, "book", booked)
+        with pytest.raises(LimitReached, match="the day is over"):
+            await slept(Deadline(ledger), limit=LONGEST_S)
+    assert troubles == []
+
+
+async def test_a_word_about_limits_that_is_damaged_is_passed_over(
+    site: Worksite, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD, steps=1))
+        with pytest.raises(LimitReached):
+            await workflow.run(plan_id)
+        store, clock = equipment.store, equipment.clock
+        for text in ('{"steps": "many"}', "[" * 9000, "{", "7", '{"steps": 9}'):
+            await control.say(store.journal, clock, plan_id, control.LIMIT, text=text)
+        state = await workflow.run(plan_id)
+    assert (state.state, state.limits.steps) == (State.COMPLETE, 9)
+    told = {each.getMessage().partition(":")[0] for each in caplog.records}
+    assert told == {f"word {number} to plan {plan_id}" for number in (1, 2, 3, 4)}
 
 
 async def test_who_waited_for_a_provider_is_told_of_its_failure_at_the_end_of_the_time(

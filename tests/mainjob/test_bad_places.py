@@ -50,6 +50,19 @@ def test_an_image_that_will_not_do(desk: Desk, reference: Any, words: tuple[str,
     require_refused(desk.agents("env", "check", "box"), 4, *words)
 
 
+@pytest.mark.parametrize("way", [("--mount", "{mount}:ro"), ("--env", "NAME=caf\udce9")])
+def test_what_is_no_utf8_is_refused_for_a_container_before_there_is_a_plan(
+    desk: Desk, way: tuple[str, str]
+) -> None:
+    mount = desk.folder / "caf\udce9"
+    mount.mkdir(exist_ok=True)
+    linked(desk, "container-instance", "box", "--image", "none/such:1")
+    words = [word.format(mount=mount) for word in way]
+    answer = desk.agents("run", "do it", "--in", "box", *words)
+    require_refused(answer, 2, "takes no text that is not UTF-8", "caf\\udce9")
+    assert desk.agents("plan", "list", "--all").data["plans"] == []
+
+
 @pytest.mark.service("docker")
 def test_comments_and_unknown_keys_of_a_devcontainer_stop_nothing(desk: Desk) -> None:
     described(desk, {"image": bare_image(BUSYBOX), "imagination": {"a": [1]}, "extra": None})

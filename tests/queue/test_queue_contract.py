@@ -322,3 +322,49 @@ async def test_a_lane_that_was_emptied_takes_jobs_again(hall: Hall) -> None:
         ((hold, taken),) = await worker.take()
         await worker.crew.settle(hold)
         assert (taken, await worker.take()) == (name, [])
+
+
+async def test_a_job_of_a_path_that_is_no_utf8_waits_and_is_taken(hall: Hall) -> None:
+    worker = await hall.post("w", concurrency=3)
+    await worker.queue.put(job("a", project="/caf\udce9"))
+    await worker.queue.put(job("b", project="/caf\udce9"))
+    await worker.queue.put(job("c", project="/café"))
+    limits = Limits(per_project=1)
+    taken = await worker.take(3, limits)
+    assert [name for _, name in taken] == ["a", "c"]
+    await worker.crew.settle(taken[0][0])
+    assert [name for _, name in await worker.take(3, limits)] == ["b"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE jobs SET errand = 'dance' WHERE job = 'a'",
+        "UPDATE jobs SET not_before = 'x', priority = 9 WHERE job = 'a'",
+        "UPDATE jobs SET priority = x'ff' WHERE job = 'a'",
+    ],
+)
+async def test_a_damaged_job_hides_no_other_and_is_told_once(
+    hall: Hall, statement: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = await hall.post("w", concurrency=3)
+    for name in ("a", "b", "c"):
+        await worker.queue.put(job(name))
+    await worker.journal.within(lambda connection: connection.execute(statement))
+    assert [name for _, name in await worker.take(2)] == ["b", "c"]
+    assert await worker.take(2) == []
+    assert [each.job_id for each, _ in await worker.queue.jobs()] == ["b", "c"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "the job a of the queue: it is damaged"
+    ]
+
+
+async def test_a_damaged_lease_hides_no_plan_of_a_dead_process(hall: Hall) -> None:
+    worker, dead = await hall.post("w"), await hall.post()
+    for name in ("a", "b"):
+        await dead.claims.claim(name, errand=Errand.RUN).__aenter__()
+    statement = "UPDATE leases SET errand = 'dance' WHERE job = 'a'"
+    await worker.journal.within(lambda connection: connection.execute(statement))
+    hall.clock.seconds += DEAD_S + 1
+    await worker.beat()
+    assert await worker.crew.reap() == [("b", Errand.RUN)]

@@ -1,6 +1,7 @@
 """Claims on plans: one owner at a time, and one that was taken for dead cannot write."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -191,6 +192,31 @@ async def test_signs_of_life_keep_an_owner_alive(
         async with asyncio.timeout(60):
             while await other.claims.holder("P") is None:  # noqa: ASYNC110 - of another thread
                 await asyncio.sleep(0.01)
+
+
+async def test_a_heart_beats_on_after_a_defect(
+    offices: tuple[Office, Office],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(memberships, "HEARTBEAT_S", 0.01)
+    real, defects = memberships.Heart._beat, [ValueError("a bug"), ValueError("a bug")]
+
+    def beat(heart: memberships.Heart, connection: sqlite3.Connection) -> bool:
+        if defects:
+            raise defects.pop()
+        return real(heart, connection)
+
+    monkeypatch.setattr(memberships.Heart, "_beat", beat)
+    one, other = offices
+    async with one.claims.claim("P"):
+        one.clock.ahead_s = other.clock.ahead_s = DEAD_S + 1
+        async with asyncio.timeout(60):
+            while await other.claims.holder("P") is None:  # noqa: ASYNC110 - of another thread
+                await asyncio.sleep(0.01)
+    assert [each.getMessage() for each in caplog.records] == [
+        "the heartbeat: ValueError: a bug (in beat)"
+    ]
 
 
 async def test_a_lease_that_cannot_be_given_back_ends_with_its_process(

@@ -5,7 +5,7 @@ one of them leaves that folder and all after it to the next.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -123,11 +123,14 @@ def test_what_a_server_listed_first_is_on_the_disk_with_its_name(
     assert unsynced(calls) == set()
 
 
-def test_an_export_is_on_the_disk_with_its_name(
+async def test_an_export_is_on_the_disk_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def pieces() -> AsyncIterator[str]:
+        yield "{}"
+
     with told(monkeypatch) as calls:
-        plan_export._write(tmp_path / "plan.json", "{}")
+        await plan_export._write(tmp_path / "plan.json", pieces())
     assert ("named", str(tmp_path / "plan.json")) in calls
     assert unsynced(calls) == set()
 

@@ -137,7 +137,7 @@ class ModelSession:
             messages=tuple(messages),
             purpose=SAMPLED,
             turn=self._lent,
-            size=sum(len(each.text.encode()) for each in messages),
+            size=sum(len(each.text.encode("utf-8", "surrogatepass")) for each in messages),
             max_output_tokens=max_tokens,
             temperature=self._actor.settings.temperature,
         )

@@ -63,7 +63,8 @@ def _guide(guide: Guide, room: int) -> str:
     title = GUIDE.format(path=one_line(guide.path), cut="{cut}")
     left = room - _size(title) - 100  # its fences, and what says that it is cut
     if _size(text) > left:
-        text = text.encode()[: max(0, left)].decode("utf-8", "ignore")
+        kept = text.encode("utf-8", "replace")[: max(0, left)]
+        text = kept.decode("utf-8", "ignore")
     cut = guide.cut + len(guide.text) - len(text)
     if len(text) < min(LEAST, len(guide.text)):
         return ""
@@ -93,7 +94,7 @@ def one_line(text: str) -> str:
 
 
 def _size(text: str) -> int:
-    return len(text.encode())
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 __all__ = ["LEAD", "fenced", "one_line", "told"]

@@ -2,9 +2,10 @@
 
 import gc
 import importlib
+import io
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -113,9 +114,16 @@ def agents() -> None:
     """Let coding agents work on your repository: planned, sandboxed, proven, handed over."""
 
 
+def take_any_text(stream: IO[str] | None) -> None:
+    """Let a stream write what is no UTF-8, as paths may be, escaped: never end in a traceback."""
+    if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
     """Entry point of `agents` and `patchyard`."""
     hear_interrupts()
+    take_any_text(sys.stdout)
     gc.set_threshold(KEPT_RECORDS)
     try:
         code = agents.main(prog_name="agents", standalone_mode=False)
@@ -128,4 +136,13 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)  # click returns what Exit was raised with
 
 
-__all__ = ["COMMANDS", "KEPT_RECORDS", "MEANT", "Group", "LazyGroup", "agents", "main"]
+__all__ = [
+    "COMMANDS",
+    "KEPT_RECORDS",
+    "MEANT",
+    "Group",
+    "LazyGroup",
+    "agents",
+    "main",
+    "take_any_text",
+]

@@ -5,7 +5,6 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from textwrap import wrap
 
 import click
@@ -29,6 +28,7 @@ from patchyard.domain.announcing import TOPIC, Announcement, announcement_of
 from patchyard.domain.codec import to_json
 from patchyard.domain.limit_settings import LIMIT_KEYS, shown
 from patchyard.domain.role import Role
+from patchyard.engine.enduring import Enduring
 from patchyard.storage import open_storage
 
 NO_CHAIN = "the first that is there; `roles` in models.yaml names some"
@@ -91,6 +91,7 @@ async def _announced() -> Outcome:
 async def _followed(output_format: str) -> Outcome:
     """Print the living workers, then what each tells on the bus that is another than before."""
     known: dict[str, Announcement] = {}
+    endures = Enduring()
 
     def tell(said: Announcement, at: float) -> None:
         if known.get(said.member_id) == said:
@@ -107,7 +108,7 @@ async def _followed(output_format: str) -> Outcome:
                     tell(each.announced, stores.clock.now())
             while True:
                 message = await listening.next()
-                with suppress(KeyError, TypeError, ValueError):  # of whoever shares the home
+                with endures.passing(f"an announcement of {message.sender}"):
                     tell(announcement_of(message.body), message.at)
         except asyncio.CancelledError:
             return Outcome(error=Interrupted("followed no longer; the workers themselves go on"))

@@ -97,7 +97,7 @@ def plan(
     for place in view.places:
         number = FIRST_DATA_FD + len(contents) - 1 + len(files)
         if place.show is Show.MADE_UP:
-            contents[number] = place.source.encode()
+            contents[number] = os.fsencode(place.source)
         elif place.show is Show.COPY:
             files[number] = place.source
         mounts += _mount_options(place, number, size=size)

@@ -73,7 +73,7 @@ def carried_at(folder: str, facts: Mapping[str, Any]) -> CarriedPython:
 def _version(interpreter: str) -> str:
     real = os.path.realpath(interpreter)
     facts = Path(real).stat()
-    digest = hashlib.sha256(f"{real} {facts.st_size} {facts.st_mtime_ns}".encode())
+    digest = hashlib.sha256(os.fsencode(f"{real} {facts.st_size} {facts.st_mtime_ns}"))
     for path in sorted(TOOLBOX_FOLDER.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

@@ -14,6 +14,7 @@ from typing import Any
 from patchyard.clients.berths import NOTE, Berth
 from patchyard.clients.docker import ContainerEngine, EngineBusy
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.domain.plain_text import require_plain
 
 CREATING_S = 5.0  # that a container engine takes, as a rule
 LATE_S = 600.0  # that one takes at most whose machine is busy
@@ -24,8 +25,10 @@ GIVEN_UP = "given-up"  # the mark
 async def made(engine: ContainerEngine, name: str, config: Mapping[str, Any], berth: Path) -> None:
     """Have a container made; who is cancelled waits for it, and can take it away then.
 
-    Raises EnvironmentUnavailable.
+    Raises EnvironmentUnavailable; UsageError for text that is not UTF-8, of which its engine would
+    make other paths.
     """
+    require_plain(config, taker="the container engine")
     creating = asyncio.ensure_future(engine.create(name, config))
     try:
         await asyncio.shield(creating)

@@ -82,7 +82,7 @@ def open_to_all(folder: Path) -> None:
 
 
 def _version(interpreter: str) -> str:
-    digest = hashlib.sha256(os.path.realpath(interpreter).encode())
+    digest = hashlib.sha256(os.fsencode(os.path.realpath(interpreter)))
     for path in sorted(TOOLBOX_FOLDER.glob("*.py")):
         facts = path.stat()
         digest.update(f"{path.name} {facts.st_size} {facts.st_mtime_ns}\n".encode())

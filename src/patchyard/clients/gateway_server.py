@@ -17,6 +17,7 @@ from typing import BinaryIO, Protocol
 from urllib.parse import unquote
 
 from patchyard.clients.shared_sockets import Acceptor
+from patchyard.engine.enduring import Enduring
 
 HEAD_BYTES = 32 * 1024
 HEAD_TIMEOUT_S = 120.0  # from one request to the next
@@ -252,28 +253,29 @@ async def accepting(
 
 
 async def _accept(acceptor: Acceptor, serve: Serving, connections: int) -> None:
-    free = asyncio.Semaphore(connections)
+    free, endures = asyncio.Semaphore(connections), Enduring()
     async with asyncio.TaskGroup() as group:
         while True:
             await free.acquire()
-            task = group.create_task(_serve(await acceptor.accept(), serve))
+            task = group.create_task(_serve(await acceptor.accept(), serve, endures))
             task.add_done_callback(lambda _: free.release())
 
 
-async def _serve(connection: socket.socket, serve: Serving) -> None:
-    reader, writer = await asyncio.open_connection(sock=connection, limit=HEAD_BYTES)
-    try:
-        await serve(reader, writer)
-    except (OSError, TimeoutError, asyncio.IncompleteReadError):
-        pass
-    except Exception as error:  # noqa: BLE001 - of one connection: the others go on
-        told = {"message": "a connection to a gateway ended", "exception": error}
-        asyncio.get_running_loop().call_exception_handler(told)
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(1.0):
-                await writer.wait_closed()
+async def _serve(connection: socket.socket, serve: Serving, endures: Enduring) -> None:
+    with endures.passing("a connection to a gateway"):
+        try:
+            reader, writer = await asyncio.open_connection(sock=connection, limit=HEAD_BYTES)
+        except BaseException:  # the other side has gone, or no descriptor is left
+            connection.close()
+            raise
+        try:
+            with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+                await serve(reader, writer)
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await writer.wait_closed()
 
 
 async def _serve_one(

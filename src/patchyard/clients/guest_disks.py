@@ -269,16 +269,20 @@ def make_disk(folder: Path, file: Path) -> None:
         ],
         check=False,
         capture_output=True,
-        text=True,
         stdin=subprocess.DEVNULL,
         timeout=TOOL_TIMEOUT_S,
         env={"PATH": os.defpath, "LC_ALL": "C"},
     )
     if run.returncode != 0:
         raise EnvironmentUnavailable(
-            f"the disk of the virtual machine cannot be made: {run.stderr.strip()[-300:]}",
+            f"the disk of the virtual machine cannot be made: {_said(run.stderr)}",
             hint="look whether the disk that holds PATCHYARD_HOME is full",
         )
+
+
+def _said(output: bytes) -> str:
+    """Return the end of what a program said, which may quote paths that are not UTF-8."""
+    return output.decode("utf-8", "surrogateescape").strip()[-300:]
 
 
 __all__ = ["ARCHIVE", "LIST", "NEEDED", "PACKAGES", "Archive", "Packages", "disk_of", "make_disk"]

@@ -1,6 +1,7 @@
 """The values of a plan's secrets: read from the engine's variables when they are used."""
 
 import base64
+import os
 from collections.abc import Mapping
 
 from patchyard.domain.errors import UsageError
@@ -30,7 +31,7 @@ def authorization(secret: SecretRule, environ: Mapping[str, str]) -> tuple[str, 
     value = require_secret(secret, environ)
     if secret.scheme != "basic":
         return f"{'Bearer' if secret.scheme == 'bearer' else 'token'} {value}", (value,)
-    coded = base64.b64encode(value.encode()).decode()
+    coded = base64.b64encode(os.fsencode(value)).decode()
     return f"Basic {coded}", (coded, value, value.partition(":")[2])
 
 

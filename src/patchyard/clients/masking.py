@@ -1,5 +1,6 @@
 """Takes a secret out of what a host sends back: hygiene for answers that echo a request."""
 
+import os
 from collections.abc import Sequence
 
 from patchyard.domain.secret_forms import secret_forms
@@ -9,7 +10,7 @@ class Masking:
     """Replaces secrets in a stream of pieces by as many asterisks."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
-        self._forms = secret_forms(tuple(secret.encode() for secret in secrets))
+        self._forms = secret_forms(tuple(map(os.fsencode, secrets)))
         self._held = b""
 
     def masked(self, data: bytes) -> bytes:

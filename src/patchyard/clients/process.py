@@ -152,7 +152,7 @@ def marked(marker: str, stats: Iterable[ProcessStat]) -> list[ProcessRef]:
     Where a process shows its environment to root alone, as toolboxes do, `marker` has to be an
     argument of its own in its command line.
     """
-    needle = marker.encode()
+    needle = os.fsencode(marker)
     return [
         ProcessRef(pid=stat.pid, started=stat.started)
         for stat in stats

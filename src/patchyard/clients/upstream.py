@@ -8,6 +8,7 @@ that is asked; credentials go to the configured origins alone.
 import asyncio
 import base64
 import netrc
+import os
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -124,7 +125,7 @@ def separated(
 
 def basic(user: str, password: str) -> str:
     """Return the header of basic authentication."""
-    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+    return "Basic " + base64.b64encode(os.fsencode(f"{user}:{password}")).decode()
 
 
 def _from_netrc(file: Path | None, host: str) -> str | None:

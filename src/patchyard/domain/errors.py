@@ -6,7 +6,8 @@
     ├── StateRefusal          exit 3: the state does not allow it; look at the plan first
     │   ├── GuardRefused      a transition or precondition of the lifecycle
     │   ├── Conflict          somebody's newer work, or another owner
-    │   │   └── FencedOff     this process was taken for dead; its plan has another owner
+    │   │   ├── FencedOff     this process was taken for dead; its plan has another owner
+    │   │   └── NameTaken     a living worker has that name
     │   ├── Outdated          a newer version has changed the database below this process
     │   ├── ReconciliationBlockedError  an invariant does not hold
     │   ├── ApprovalNeeded    nobody can be asked here
@@ -133,6 +134,12 @@ class FencedOff(Conflict):
 
     code = "fenced_off"
     default_hint = "`agents plan watch` follows the plan; `agents plan resume` takes it back"
+
+
+class NameTaken(Conflict):
+    """A living worker has that name; give this one another."""
+
+    default_hint = "give this one another name: `agents worker --name NAME`"
 
 
 class Outdated(StateRefusal):
@@ -273,6 +280,7 @@ __all__ = [
     "LimitReached",
     "ModelFailed",
     "ModelUnavailable",
+    "NameTaken",
     "NoRoom",
     "Outdated",
     "PatchyardError",

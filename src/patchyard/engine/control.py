@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from patchyard.contracts.clock import Clock
 from patchyard.contracts.journal import Journal, NewEvent, StoredEvent
-from patchyard.domain.errors import Conflict, PatchyardError
+from patchyard.domain.errors import Conflict
+from patchyard.engine.enduring import Enduring
 from patchyard.engine.integrity import intact
 
 POLL_S = 0.2
@@ -69,21 +70,24 @@ async def listen(
 ) -> None:
     """Call `heard` with each word after the first `after`. Runs until cancelled.
 
-    A journal that cannot be read is asked again: the plan's own next entry tells of a lasting
-    trouble, and who stopped listening would never hear a cancel.
+    A word that cannot be taken in is told and passed over. A journal that cannot be read is asked
+    again: who stopped listening would never hear a cancel.
     """
+    endures = Enduring()
+    events: Sequence[StoredEvent] = ()
     pause_s = POLL_S
     while True:
         await asyncio.sleep(pause_s)
-        try:
+        with endures.passing(f"words to plan {plan_id}") as looking:
             events = await journal.read(_stream(plan_id), after=after)
-        except PatchyardError:
+        if looking.error is not None:
             pause_s = TROUBLED_POLL_S
             continue
         pause_s = POLL_S
         for event in events:
             after = event.version
-            heard(_word(event))
+            with endures.passing(f"word {event.version} to plan {plan_id}"):
+                heard(_word(event))
 
 
 def _word(event: StoredEvent) -> Word:

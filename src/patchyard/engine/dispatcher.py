@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from patchyard.contracts.claims import Claims, Hold
@@ -10,14 +10,17 @@ from patchyard.domain.errors import (
     ApprovalNeeded,
     FencedOff,
     GuardRefused,
+    JournalBroken,
     PatchyardError,
     PlanPaused,
     StateRefusal,
+    UsageError,
     WorkerLeft,
 )
 from patchyard.domain.plan import State
 from patchyard.domain.queue import CHORE, Errand, Job, Member, job_of
 from patchyard.domain.state import PlanState
+from patchyard.engine.enduring import Enduring, Told
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import load
 from patchyard.engine.workflow import Workflow
@@ -29,7 +32,6 @@ TROUBLED_S = 1.0  # before the database is asked again
 
 Opening = Callable[[], AbstractAsyncContextManager[Equipment]]
 Chore = Callable[[Equipment], Awaitable[None]]
-Told = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,23 +82,27 @@ class Dispatcher:
         self._chores = chores
         self._told = told
         self._pool = equipment.pool
+        self._endures = Enduring(told, through=(FencedOff,))
         self.leaving = asyncio.Event()  # plans are left at their next step, for other workers
 
     async def adopt(self) -> None:
         """Let the plans of dead commands wait for a worker, where there is more to do."""
-        equipment = self._equipment
         for plan_id, errand in await self._crew.reap():
-            try:
-                state, _ = await load(equipment.store.journal, plan_id)
-            except PatchyardError as error:
-                self._told(f"plan {plan_id}: {error.message}")
-                await equipment.queue.withdraw(plan_id)
-                continue
-            if state.state in AT_REST:
-                await equipment.queue.withdraw(plan_id)
-            else:
-                self._told(f"plan {plan_id}: its owner is gone")
-                await equipment.queue.adopt(job_of(plan_id, state.known, errand=errand))
+            with self._endures.passing(f"plan {plan_id}"):
+                await self._adopt(plan_id, errand)
+
+    async def _adopt(self, plan_id: str, errand: Errand) -> None:
+        equipment = self._equipment
+        try:
+            state, _ = await load(equipment.store.journal, plan_id)
+        except (JournalBroken, UsageError):  # it stays as it is until a person sees to it
+            await equipment.queue.withdraw(plan_id)
+            raise
+        if state.state in AT_REST:
+            await equipment.queue.withdraw(plan_id)
+        else:
+            await equipment.queue.adopt(job_of(plan_id, state.known, errand=errand))
+            self._told(f"plan {plan_id}: its owner is gone")
 
     async def carry_out(self, hold: Hold, job: Job, *, since: float | None = None) -> None:
         """Do `job`, claimed at `since`, and give its lease and slots back.
@@ -136,25 +142,21 @@ class Dispatcher:
         self, hold: Hold, *, again_at: float | None = None, has_failed: bool = False
     ) -> None:
         """Settle, again and again while the database takes nothing: it is owned until then."""
-        while True:
-            try:
-                await self._crew.settle(hold, again_at=again_at, has_failed=has_failed)
-            except FencedOff:
-                return
-            except PatchyardError as error:
-                self._told(error.message)
+        with suppress(FencedOff):
+            while True:
+                with self._endures.passing("") as settling:
+                    await self._crew.settle(hold, again_at=again_at, has_failed=has_failed)
+                if settling.error is None:
+                    return
                 await asyncio.sleep(TROUBLED_S)
-            else:
-                return
 
     async def _is_for_a_person(self, job: Job, error: Exception) -> bool:
         """Whether trying again is for somebody to say: the plan stands where it failed."""
         if isinstance(error, HOLDING):
             return True
-        try:
+        with self._endures.passing(job.job_id) as looking:
             state, _ = await load(self._equipment.store.journal, job.job_id)
-        except PatchyardError as broken:
-            self._told(f"{job.job_id}: {broken.message}")
+        if looking.error is not None:
             return False
         is_refused = isinstance(error, StateRefusal) and state.state == State.COMPLETE  # an apply
         return state.state in AT_REST or is_refused

@@ -9,7 +9,9 @@ from patchyard.domain.ids import is_prefix
 from patchyard.domain.lineage import Kinship
 
 LAST = "@last"
-LISTED = frozenset({"plan_id", "task", "repository", "phase", "state", "created", "updated"})
+TIMES = frozenset({"created", "updated"})  # seconds since the epoch
+LATEST = 2.0**38  # of them, in the year 10,680: what lies beyond is damage
+LISTED = frozenset({"plan_id", "task", "repository", "phase", "state"}) | TIMES
 
 
 async def find_plan(summaries: Summaries, text: str, *, repository: str) -> str:
@@ -56,10 +58,23 @@ async def list_plans(
 
 def _listed(stream: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the row, or one that says that it is damaged."""
-    if row.keys() >= LISTED:
+    if is_sound(row):
         return row
     said = f"(its line is damaged: agents plan verify {stream})"
-    return {**dict.fromkeys(LISTED, ""), "plan_id": stream, "task": said, "created": 0.0, **row}
+    usable = {name: value for name, value in row.items() if _fits(name, value)}
+    blank = {**dict.fromkeys(LISTED, ""), "created": 0.0}
+    return {**blank, "plan_id": stream, "task": said, **usable}
+
+
+def is_sound(row: Mapping[str, Any]) -> bool:
+    """Whether a line of the list has all that each line has, each of its kind."""
+    return row.keys() >= LISTED and all(_fits(name, row[name]) for name in LISTED)
+
+
+def _fits(name: str, value: object) -> bool:
+    if name in TIMES:
+        return isinstance(value, int | float) and 0 <= value < LATEST
+    return name not in LISTED or isinstance(value, str)
 
 
 def _is_beside(row: Mapping[str, Any]) -> bool:
@@ -72,4 +87,4 @@ def _is_of(row: Mapping[str, Any], repository: str) -> bool:
     return repository == root or repository.startswith(root.rstrip("/") + "/")
 
 
-__all__ = ["LAST", "LISTED", "find_plan", "list_plans"]
+__all__ = ["LAST", "LATEST", "LISTED", "TIMES", "find_plan", "is_sound", "list_plans"]

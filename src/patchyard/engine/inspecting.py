@@ -12,7 +12,7 @@ from patchyard.domain.errors import PatchyardError
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.retention import Family
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.finding import LISTED
+from patchyard.engine.finding import is_sound
 from patchyard.engine.ledger import Ledger, summary
 from patchyard.engine.restarts import doubt
 
@@ -74,7 +74,7 @@ async def _line(equipment: Equipment, plan_id: str) -> Mapping[str, Any]:
 
 def is_listed(row: Mapping[str, Any]) -> bool:
     """Whether a line of the list has all that each line has."""
-    return row.keys() >= LISTED
+    return is_sound(row)
 
 
 async def differs(row: Mapping[str, Any], ledger: Ledger) -> bool:

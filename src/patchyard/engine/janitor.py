@@ -8,11 +8,13 @@ begins again where it was.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from patchyard.contracts.leftovers import Keeper
 from patchyard.domain import retention
 from patchyard.domain.errors import Conflict, JournalBroken, PatchyardError, UsageError
 from patchyard.domain.events import EnvironmentEnded, WorkspaceRemoved
 from patchyard.domain.plan import State
 from patchyard.domain.retention import Family, Found, Retention, Verdict
+from patchyard.engine.enduring import Enduring
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.inspecting import differs, is_listed
 from patchyard.engine.ledger import Ledger
@@ -73,6 +75,8 @@ class Janitor:
         self._weighs = weighs
         self._now = equipment.clock.now()
         self._lifecycle = PlanLifecycleService(equipment)
+        self._endures = Enduring(self._damaged_by)
+        self._is_unseeing = False  # what some family has could not be looked at
         self._done: list[Returned] = []
         self._needed: set[str] = set()  # by plans that stay
         self._forgotten: set[str] = set()  # plans whose journal goes
@@ -82,12 +86,16 @@ class Janitor:
         self._unlisted: set[str] = set()  # plans whose line in the list is lost or damaged
         self._unread: dict[str, Mapping[str, object]] = {}  # plans known by their lines alone
 
+    def _damaged_by(self, said: str) -> None:
+        self._damaged.append(said)
+
     async def sweep(self) -> Sweep:
         """Look at everything, return what may go, and say what became of each thing."""
         # Before the list: what another engine makes meanwhile is of a plan that the list has then.
-        found = {family: await keeper.found() for family, keeper in self._keepers.items()}
+        found = {family: await self._found(keeper) for family, keeper in self._keepers.items()}
         listed = dict(await self._equipment.store.summaries.summaries())
-        self._is_blind = any("repository" not in row for row in listed.values())
+        self._is_blind = self._is_unseeing
+        self._is_blind |= any("repository" not in row for row in listed.values())
         self._unlisted = {plan for plan, row in listed.items() if not is_listed(row)}
         self._unread = dict(listed)
         self._removed = {each.plan_id for each in await self._pruning.removed()}
@@ -96,17 +104,21 @@ class Janitor:
         busy = {plan for plan, row in listed.items() if row.get("state") in UNDER_WAY}
         for plan_id in sorted({*of_plans, *old, *busy}):
             things = of_plans.get(plan_id, [])
-            if plan_id not in listed:
-                await self._orphans(plan_id, things)
-            elif things or plan_id in old:
-                await self._plan(plan_id, things)
-            else:
-                await self._need(plan_id)
+            with self._endures.passing(f"plan {plan_id}") as passing:
+                if plan_id not in listed:
+                    await self._orphans(plan_id, things)
+                elif things or plan_id in old:
+                    await self._plan(plan_id, things)
+                else:
+                    await self._need(plan_id)
+            self._is_blind |= passing.error is not None
         stays = [row for plan, row in listed.items() if plan not in self._forgotten]
         self._needed |= {retention.store_key(str(row.get("repository", ""))) for row in stays}
         shared = [each for family in retention.CACHES for each in found.get(family, ())]
         await self._share(shared)
-        is_busy = any(each.is_live for each in found.get(Family.ENVIRONMENT, ()))
+        is_busy = self._is_unseeing or any(
+            each.is_live for each in found.get(Family.ENVIRONMENT, ())
+        )
         is_busy |= any(each.verdict.reason == TAKEN for each in self._done)
         for each in [each for family in retention.FURNITURE for each in found.get(family, ())]:
             judged = retention.judged_furniture(each, self._now, self._kept, is_busy=is_busy)
@@ -117,6 +129,13 @@ class Janitor:
             await self._pruning.sweep_bodies()
         damaged = tuple(self._damaged)
         return Sweep(things=tuple(self._done), is_dry=self._is_dry, damaged=damaged)
+
+    async def _found(self, keeper: Keeper) -> Sequence[Found]:
+        """Return what one keeper finds; where it cannot look, what plans share is all kept."""
+        with self._endures.passing(f"things of the family {keeper.family}"):
+            return await keeper.found()
+        self._is_unseeing = True
+        return ()
 
     async def _share(self, things: Sequence[Found]) -> None:
         """Return what plans shared and none needs; what cannot be made again, by their events."""
@@ -271,12 +290,13 @@ class Janitor:
         """Do what the verdict says and keep what came of it; return whether the thing is gone."""
         found = verdict.found
         keeper = self._keepers[found.family]
-        size = await keeper.size(found) if self._weighs else 0
-        done, obstacle = False, ""
+        size, done, obstacle = 0, False, ""
+        with self._endures.passing(f"the size of {found.place}"):
+            size = await keeper.size(found) if self._weighs else 0
         if verdict.may_go and not self._is_dry:
             try:
                 done = await in_time(keeper.give_back(found, unused_since=found.used))
-            except (PatchyardError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - told as what is in the way of this thing
                 obstacle = error.message if isinstance(error, PatchyardError) else str(error)
             else:
                 obstacle = "" if done else "somebody has just made use of it"

@@ -33,6 +33,7 @@ from patchyard.domain.steering import (
     shown_text,
 )
 from patchyard.engine import control
+from patchyard.engine.enduring import Enduring
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 
@@ -70,6 +71,7 @@ class Steering:
         self._leaving = leaving or asyncio.Event()
         self._after = after
         self._looked = float("-inf")
+        self._endures = Enduring()
         self._pausing = asyncio.Event()
         self.awake = asyncio.Event()  # somebody pauses this plan, or the one that it looks at
         self._listen: Callable[[], Awaitable[None]] | None = None
@@ -112,8 +114,11 @@ class Steering:
             if word.word == control.PAUSE and word.number > self._after:
                 self._pause()
             if word.word == control.LIMIT:
-                limits = limits_of(word)
-                await self._ledger.record(LimitsChanged(limits=limits, word=word.number))
+                limits = None
+                with self._endures.passing(f"word {word.number} to plan {self._ledger.plan_id}"):
+                    limits = limits_of(word)
+                if limits is not None:
+                    await self._ledger.record(LimitsChanged(limits=limits, word=word.number))
             if word.word == control.PROMPT:
                 await self._ledger.record(
                     Guided(

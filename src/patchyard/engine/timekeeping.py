@@ -12,10 +12,12 @@ from typing import Any
 from patchyard.domain.booking import SetAside, Settled
 from patchyard.domain.budget import Amount
 from patchyard.domain.errors import LimitReached, PatchyardError
+from patchyard.engine.enduring import Enduring
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.parting import FAILURES
 
 SLICE_MS = 20_000
+TROUBLED_S = 1.0  # before a journal in trouble is asked again
 LEAST_MS = 1_000  # a shorter slice is not begun
 
 
@@ -24,6 +26,7 @@ class Deadline:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._endures = Enduring(through=(LimitReached,))
         self._scope: asyncio.Timeout | None = None
         self._spent = 0.0
         self._began = 0.0
@@ -71,12 +74,18 @@ class Deadline:
         )
 
     async def _keep(self) -> None:
-        """Set the next slice aside before the present one is over, until none is to be had."""
+        """Set the next slice aside before the present one is over, until none is to be had.
+
+        A journal in trouble is asked again: time that passes meanwhile is booked then.
+        """
         while True:
             length, since = self._slice
             await asyncio.sleep(max(0.0, since + length / 1000 - _now()))
             try:
-                await self._next_slice()
+                with self._endures.passing("the time of the plan") as keeping:
+                    await self._next_slice()
+                if keeping.error is not None:
+                    await asyncio.sleep(TROUBLED_S)
             except LimitReached as refused:
                 self._refused = refused
                 if self._scope is not None:

@@ -1,13 +1,15 @@
 """The life of a worker: it joins, takes what is due, and leaves without losing anything."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from patchyard.domain.announcing import Skills
-from patchyard.domain.errors import Conflict, FencedOff, Outdated, PatchyardError
+from patchyard.domain.errors import FencedOff, NameTaken, Outdated
 from patchyard.domain.queue import Job, Limits
 from patchyard.engine.dispatcher import Dispatcher, Told
+from patchyard.engine.enduring import Enduring
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.herald import Herald
 
@@ -40,6 +42,7 @@ class Worker:
         self._dispatcher = dispatcher
         self._terms = terms
         self._told = told
+        self._endures = Enduring(told, through=(FencedOff, NameTaken, Outdated))
         self._draining = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
         self._reaped = float("-inf")
@@ -66,22 +69,24 @@ class Worker:
             await self._leave()
 
     async def _round(self) -> None:
-        """Look once: for the dead, for what is due; then wait a moment."""
-        try:
-            await self._look()
-        except FencedOff:
-            await self._begin_again()
-        except Outdated:  # for good: all that it would write is refused
-            raise
-        except PatchyardError as error:  # the database is locked or full: it may not stay so
-            self._told(error.message)
+        """Look once: for the dead, for what is due; then wait a moment.
+
+        A database that is locked or full may not stay so. An outdated worker ends: all that it
+        would write is refused.
+        """
+        with self._endures.passing(""):
+            try:
+                await self._look()
+            except FencedOff:
+                await self._begin_again()
         await self._wait(self._running, POLL_S)
 
     async def _look(self) -> None:
         now = asyncio.get_running_loop().time()
         if now - self._reaped >= REAP_S:
             self._reaped = now
-            await self._dispatcher.adopt()
+            with self._endures.passing("plans of dead processes"):
+                await self._dispatcher.adopt()
         room = self._terms.concurrency - len(self._running)
         since = self._clock.now()  # a cancel that comes between counts
         terms = self._terms
@@ -117,27 +122,21 @@ class Worker:
     async def _leave(self) -> None:
         running = list(self._running)
         if running:
-            await _quietly(self._crew.leave(is_draining=True))
-            await _quietly(self._herald.announce(len(running), is_draining=True))
+            with self._endures.passing("leaving"), suppress(FencedOff):
+                await self._crew.leave(is_draining=True)
+                await self._herald.announce(len(running), is_draining=True)
             self._told(f"stopping {len(running)}")
             self._dispatcher.leaving.set()
             await asyncio.wait(running, timeout=self._terms.drain_s)
         await self._cancelled([task for task in running if not task.done()])
-        await _quietly(self._crew.leave())
+        with self._endures.passing("leaving"), suppress(FencedOff):  # its end does as much
+            await self._crew.leave()
 
     async def _cancelled(self, tasks: Sequence[asyncio.Task[None]]) -> None:
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=CANCEL_S)
-
-
-async def _quietly(work: Awaitable[None]) -> None:
-    """Await what the process's end does as well."""
-    try:
-        await work
-    except (Conflict, PatchyardError):
-        return
 
 
 __all__ = ["POLL_S", "REAP_S", "Terms", "Worker"]

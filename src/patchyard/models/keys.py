@@ -128,7 +128,7 @@ def proxy_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
         user, colon, password = userinfo.partition(":")
         if at and colon and password:
             pair = f"{unquote(user)}:{unquote(password)}"
-            found += [password, unquote(password), base64.b64encode(pair.encode()).decode()]
+            found += [password, unquote(password), base64.b64encode(os.fsencode(pair)).decode()]
     return tuple(dict.fromkeys(found))
 
 

@@ -22,6 +22,7 @@ from patchyard.domain.errors import (
 from patchyard.domain.ids import is_ulid
 from patchyard.domain.machine import read_only
 from patchyard.stores import older, reading, wal
+from patchyard.stores.binding import TextTaking
 
 APPLICATION_ID = 0x50594A31  # "PYJ1" in the file's header
 BUSY_S = 10.0  # how long another process is waited for
@@ -136,7 +137,7 @@ def _migrate_all(connection: sqlite3.Connection, path: Path, version: int) -> No
 
 def _opened(path: Path) -> tuple[sqlite3.Connection, int]:
     """Open the database as it is; return the version of its schema with it."""
-    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, factory=TextTaking)
     try:
         path.chmod(0o600)
         return connection, _version(connection, path)

@@ -14,6 +14,7 @@ from pathlib import Path
 from patchyard.contracts.clock import Clock
 from patchyard.domain.errors import FencedOff
 from patchyard.domain.queue import DEAD_S, HEARTBEAT_S, Lease, Member
+from patchyard.engine.enduring import Enduring
 from patchyard.stores import leasing
 from patchyard.stores.sole import Sole
 from patchyard.stores.sqlite import SQLiteJournal
@@ -33,6 +34,7 @@ class Heart:
         self._clock = clock
         self._stopping = threading.Event()
         self._told: dict[str, Callable[[], object]] = {}  # by job
+        self._endures = Enduring()
 
     def start(self) -> None:
         """Begin; who listens for the loss is told in this event loop."""
@@ -62,6 +64,9 @@ class Heart:
                 is_known = self._beat(connection)
             except sqlite3.Error:
                 continue  # silent meanwhile; who relies on it asks `confirm`
+            except Exception as error:  # noqa: BLE001 - a heart that stops ends all that is owned
+                self._endures.tell("the heartbeat", error)
+                continue
             if not is_known:
                 self._tell(loop)
                 break

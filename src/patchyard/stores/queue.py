@@ -7,18 +7,24 @@ from typing import Any
 from patchyard.contracts.claims import Hold
 from patchyard.contracts.clock import Clock
 from patchyard.domain.announcing import Announcement, takes
-from patchyard.domain.errors import Conflict, FencedOff, JournalBroken
+from patchyard.domain.errors import FencedOff, JournalBroken, NameTaken
 from patchyard.domain.queue import DEATHS, Errand, Job, Lease, Limits, Member, next_job, scopes_of
+from patchyard.engine.enduring import Enduring
 from patchyard.stores import leasing
 from patchyard.stores.database import RESTORE
 from patchyard.stores.membership import Held, Membership
 
 JOB = "job, errand, project, model, role, priority, not_before, every_s, queued, number, deaths"
+KINDS = {  # of what a job's row holds, as SQLite returns it
+    **dict.fromkeys(("job", "errand", "project", "model", "role"), (str,)),
+    **dict.fromkeys(("priority", "number", "deaths"), (int,)),
+    **dict.fromkeys(("not_before", "every_s", "queued"), (int, float)),
+}
 HEAD = (
     f"SELECT {JOB} FROM jobs WHERE project = ? AND model = ? AND role = ? AND member IS NULL"  # noqa: S608 - ours
     " AND not_before <= ? AND deaths < ? AND NOT EXISTS"
     " (SELECT 1 FROM leases WHERE leases.job = jobs.job AND leases.member IS NOT NULL)"
-    " ORDER BY priority DESC, number LIMIT 1"
+    " ORDER BY priority DESC, number"
 )
 DUE = "SELECT 1 FROM jobs WHERE member IS NULL AND not_before <= ? AND deaths < ? LIMIT 1"
 DUE_IN_LANE = (
@@ -30,6 +36,9 @@ ORPHAN = "SELECT 1 FROM leases WHERE job = ? AND member IS NULL AND errand <> ''
 USED = "SELECT 1 FROM jobs WHERE project = ? AND model = ? AND role = ? LIMIT 1"
 
 
+Lane = tuple[str, str, str]  # project, model, role
+
+
 class SQLiteQueue:
     """contracts.queue.Queue and Crew over the tables of SQLiteJournal."""
 
@@ -37,6 +46,7 @@ class SQLiteQueue:
         self._membership = membership
         self._journal = membership.journal
         self._clock = clock
+        self._endures = Enduring()
 
     async def put(self, job: Job) -> None:
         """See contracts.queue.Queue."""
@@ -68,7 +78,7 @@ class SQLiteQueue:
                 " FROM jobs ORDER BY number"
             ).fetchall()
         )
-        return [(_job(row), row[-1]) for row in rows]
+        return [(job, row[-1]) for row in rows if (job := self._sound(row)) is not None]
 
     async def members(self) -> Sequence[Member]:
         """See contracts.queue.Queue."""
@@ -86,10 +96,7 @@ class SQLiteQueue:
                 leasing.bury(connection, own)
             for other in leasing.members(connection, "name = ? AND concurrency > 0", name):
                 if not membership.is_dead(other):
-                    raise Conflict(
-                        f"there is a worker {name} already ({other.shown})",
-                        hint="give this one another name: `agents worker --name NAME`",
-                    )
+                    raise NameTaken(f"there is a worker {name} already ({other.shown})")
                 leasing.bury(connection, other)
             membership.enter(connection)
 
@@ -130,7 +137,7 @@ class SQLiteQueue:
         self._membership.enter(connection)
         now = self._clock.now()
         taken = dict(connection.execute("SELECT scope, count(*) FROM slots GROUP BY scope"))
-        heads = _heads(connection, now, roles)
+        heads = self._heads(connection, now, roles)
         for _ in range(room):
             job = next_job(list(heads.values()), taken, limits, worker=member.name)
             if job is None:
@@ -138,7 +145,7 @@ class SQLiteQueue:
             yield _take(connection, job, member), job
             for scope in scopes_of(job, member.name):
                 taken[scope] = taken.get(scope, 0) + 1
-            _serve(connection, heads, job, now)
+            self._serve(connection, heads, job, now)
 
     async def settle(
         self, hold: Hold, *, again_at: float | None = None, has_failed: bool = False
@@ -175,7 +182,71 @@ class SQLiteQueue:
                 "SELECT job, errand FROM leases WHERE member IS NULL AND errand <> '' ORDER BY job"
             ).fetchall()
         )
-        return [(job_id, Errand(errand)) for job_id, errand in orphans]
+        return [
+            (job_id, errand)
+            for job_id, said in orphans
+            if (errand := self._errand(job_id, said)) is not None
+        ]
+
+    def _errand(self, job_id: str, said: object) -> Errand | None:
+        """Return what an owner was at; None, and it is told, where the row is damaged."""
+        with self._endures.passing(f"the lease of {job_id}"):
+            return Errand(str(said))
+        return None
+
+    def _sound(self, row: tuple[object, ...]) -> Job | None:
+        """Return the job of a row; None, and it is told, where the row is damaged.
+
+        Such a job waits on: it neither is taken nor hides the others.
+        """
+        with self._endures.passing(f"the job {row[0]!s} of the queue"):
+            return _job(row)
+        return None
+
+    def _heads(
+        self, connection: sqlite3.Connection, now: float, roles: Collection[str]
+    ) -> dict[Lane, tuple[Job, int]]:
+        """Return the first due job of each lane of these roles, and when it was last served."""
+        heads: dict[Lane, tuple[Job, int]] = {}
+        lanes = connection.execute("SELECT project, model, role, served FROM lanes").fetchall()
+        for *parts, served in lanes:
+            lane: Lane = (parts[0], parts[1], parts[2])
+            if not takes(roles, lane[2]):
+                continue
+            head = self._head(connection, lane, now)
+            if head is not None:
+                heads[lane] = (head, served)
+            elif connection.execute(USED, lane).fetchone() is None:
+                connection.execute(
+                    "DELETE FROM lanes WHERE project = ? AND model = ? AND role = ?", lane
+                )
+        return heads
+
+    def _head(self, connection: sqlite3.Connection, lane: Lane, now: float) -> Job | None:
+        for row in connection.execute(HEAD, (*lane, now, DEATHS)):
+            if (job := self._sound(row)) is not None:
+                return job
+        return None
+
+    def _serve(
+        self,
+        connection: sqlite3.Connection,
+        heads: dict[Lane, tuple[Job, int]],
+        job: Job,
+        now: float,
+    ) -> None:
+        """Let the project of `job` be the one served last, and the next of its lane be the head."""
+        (tick,) = connection.execute("SELECT coalesce(max(served), 0) + 1 FROM lanes").fetchone()
+        connection.execute("UPDATE lanes SET served = ? WHERE project = ?", (tick, job.project))
+        for lane, (head, _) in list(heads.items()):
+            if lane[0] == job.project:
+                heads[lane] = (head, tick)
+        lane = _lane(job)
+        following = self._head(connection, lane, now)
+        if following is None:
+            del heads[lane]
+        else:
+            heads[lane] = (following, tick)
 
     def _bury(self, connection: sqlite3.Connection, dead: Sequence[Member]) -> None:
         for each in dead:
@@ -215,36 +286,8 @@ def _put(connection: sqlite3.Connection, job: Job, now: float) -> None:
     )
 
 
-Lane = tuple[str, str, str]  # project, model, role
-
-
 def _lane(job: Job) -> Lane:
     return job.project, job.model, job.role
-
-
-def _heads(
-    connection: sqlite3.Connection, now: float, roles: Collection[str]
-) -> dict[Lane, tuple[Job, int]]:
-    """Return the first job that is due of each lane of these roles, and when it was last served."""
-    heads: dict[Lane, tuple[Job, int]] = {}
-    lanes = connection.execute("SELECT project, model, role, served FROM lanes").fetchall()
-    for *parts, served in lanes:
-        lane: Lane = (parts[0], parts[1], parts[2])
-        if not takes(roles, lane[2]):
-            continue
-        head = _head(connection, lane, now)
-        if head is not None:
-            heads[lane] = (head, served)
-        elif connection.execute(USED, lane).fetchone() is None:
-            connection.execute(
-                "DELETE FROM lanes WHERE project = ? AND model = ? AND role = ?", lane
-            )
-    return heads
-
-
-def _head(connection: sqlite3.Connection, lane: Lane, now: float) -> Job | None:
-    row = connection.execute(HEAD, (*lane, now, DEATHS)).fetchone()
-    return None if row is None else _job(row)
 
 
 def _take(connection: sqlite3.Connection, job: Job, member: Member) -> Lease:
@@ -261,40 +304,18 @@ def _take(connection: sqlite3.Connection, job: Job, member: Member) -> Lease:
     )
 
 
-def _serve(
-    connection: sqlite3.Connection,
-    heads: dict[Lane, tuple[Job, int]],
-    job: Job,
-    now: float,
-) -> None:
-    """Let the project of `job` be the one served last, and the next of its lane be the head."""
-    (tick,) = connection.execute("SELECT coalesce(max(served), 0) + 1 FROM lanes").fetchone()
-    connection.execute("UPDATE lanes SET served = ? WHERE project = ?", (tick, job.project))
-    for lane, (head, _) in list(heads.items()):
-        if lane[0] == job.project:
-            heads[lane] = (head, tick)
-    lane = _lane(job)
-    following = _head(connection, lane, now)
-    if following is None:
-        del heads[lane]
-    else:
-        heads[lane] = (following, tick)
-
-
 def _job(row: tuple[object, ...]) -> Job:
-    names = JOB.split(", ")
-    values: Mapping[str, Any] = dict(zip(names, row, strict=False))
+    """Return the job of a row. Raises JournalBroken where a value is none that we write."""
+    values: Mapping[str, Any] = dict(zip(JOB.split(", "), row, strict=False))
+    kinds = {name: type(value) for name, value in values.items()}
     try:
         errand = Errand(str(values["errand"]))
     except ValueError as error:
-        raise JournalBroken(
-            f"the job {values['job']} of the queue is damaged", hint=RESTORE
-        ) from error
-    return Job(
-        **{name: values[name] for name in names if name not in {"job", "errand"}},
-        job_id=str(values["job"]),
-        errand=errand,
-    )
+        raise JournalBroken("it is damaged", hint=RESTORE) from error
+    if any(kinds[name] not in kind for name, kind in KINDS.items()):
+        raise JournalBroken("it is damaged", hint=RESTORE)
+    rest = {name: value for name, value in values.items() if name not in {"job", "errand"}}
+    return Job(**rest, job_id=values["job"], errand=errand)
 
 
 __all__ = ["SQLiteQueue"]

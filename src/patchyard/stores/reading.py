@@ -10,6 +10,8 @@ import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
+from patchyard.stores.binding import TextTaking
+
 COPY = "patchyard-look-"  # begins the folder of a copy, deleted once it is open
 
 
@@ -29,10 +31,12 @@ def opened(database: Path, *, timeout_s: float) -> sqlite3.Connection:
     is_shared = log.exists() and shared.exists()  # another may write, though the log is empty now
     if not is_shared and log.exists() and log.stat().st_size > 0:
         return _merged(database, log)
-    place = f"file:{quote(os.fspath(database.absolute()))}?mode=ro"
+    place = f"file:{quote(os.fsencode(database.absolute()))}?mode=ro"
     if not is_shared:
         place += "&immutable=1"
-    connection = sqlite3.connect(place, timeout=timeout_s, isolation_level=None, uri=True)
+    connection = sqlite3.connect(
+        place, timeout=timeout_s, isolation_level=None, uri=True, factory=TextTaking
+    )
     try:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except BaseException:
@@ -52,7 +56,7 @@ def _merged(database: Path, log: Path) -> sqlite3.Connection:
 def copied(connection: sqlite3.Connection) -> sqlite3.Connection:
     """Return a copy that may be written to, and is gone when it is closed; closes the other."""
     with tempfile.TemporaryDirectory(prefix=COPY) as folder:
-        copy = sqlite3.connect(Path(folder, "copy.db"), isolation_level=None)
+        copy = sqlite3.connect(Path(folder, "copy.db"), isolation_level=None, factory=TextTaking)
         connection.backup(copy)
         connection.close()
         copy.execute("PRAGMA journal_mode = MEMORY")

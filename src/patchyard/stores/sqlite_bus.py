@@ -9,7 +9,7 @@ from typing import Any
 
 from patchyard.contracts.bus import QUEUED, Message, Subscription
 from patchyard.contracts.clock import Clock
-from patchyard.domain.errors import PatchyardError
+from patchyard.engine.enduring import Enduring
 from patchyard.stores.mailboxes import Mailbox, encoded
 from patchyard.stores.sqlite import SQLiteJournal
 
@@ -17,9 +17,13 @@ POLL_S = 0.2
 TROUBLED_POLL_S = 1.0
 KEPT = 2_000  # messages that stay for who looks only now and then
 LAST = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'bus'), 0)"
-NEWER = "SELECT number, topic, sender, at, body FROM bus WHERE number > ? ORDER BY number LIMIT 500"
+NEWER = (  # texts as bytes: one that cannot be decoded would fail the whole look
+    "SELECT number, CAST(topic AS BLOB), CAST(sender AS BLOB),"
+    " CASE WHEN typeof(at) = 'real' THEN at END, CAST(body AS BLOB) FROM bus"
+    " WHERE number > ? ORDER BY number LIMIT 500"
+)
 
-Row = tuple[int, str, str, float, str]
+Row = tuple[int, bytes, bytes, float | None, bytes]
 
 
 class SQLiteBus:
@@ -66,17 +70,21 @@ class SQLiteBus:
 
     async def _look(self, own: Mailbox, last: int) -> None:
         """Bring what is new to a mailbox, until cancelled; a database in trouble is asked again."""
+        endures = Enduring()
+        rows: Sequence[Row] = ()
         pause_s = POLL_S
         while True:
             await asyncio.sleep(pause_s)
-            try:
+            with endures.passing("the bus") as looking:
                 rows = await self._newer(last)
-            except PatchyardError:
+            if looking.error is not None:
                 pause_s = TROUBLED_POLL_S
                 continue
             pause_s = POLL_S
             for row in rows:
-                number, message = row[0], _message(row)
+                number, message = row[0], None
+                with endures.passing(f"message {number} of the bus"):
+                    message = _message(row)
                 if (missed := number - last - (message is not None)) > 0:
                     own.miss(missed)
                 last = number
@@ -92,9 +100,11 @@ def _message(row: Row) -> Message | None:
     _, topic, sender, at, text = row
     try:
         body = json.loads(text)
+        if not (isinstance(body, dict) and at is not None):
+            return None
+        return Message(topic=topic.decode(), body=body, sender=sender.decode(), at=at)
     except (ValueError, TypeError, RecursionError):
         return None
-    return Message(topic=topic, body=body, sender=sender, at=at) if isinstance(body, dict) else None
 
 
 __all__ = ["KEPT", "POLL_S", "TROUBLED_POLL_S", "SQLiteBus"]

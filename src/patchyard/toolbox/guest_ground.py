@@ -52,10 +52,14 @@ SETTINGS = {
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+def _raw(text: str) -> bytes | None:
+    return text.encode("utf-8", "surrogateescape") or None
+
+
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
     """Attach a file system, as the system call does. Raises OSError."""
-    words = [word.encode() or None for word in (source, target, kind)]
-    if _libc.mount(*words, ctypes.c_ulong(flags), options.encode() or None) != 0:
+    words = [_raw(word) for word in (source, target, kind)]
+    if _libc.mount(*words, ctypes.c_ulong(flags), _raw(options)) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), target)
 

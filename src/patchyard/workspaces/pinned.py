@@ -215,10 +215,8 @@ class GitTrees:
     def synthetic_git(self, base: Base) -> Path:
         """Return a folder that holds just the agent's `.git`, made once per base."""
 
-        def made() -> Path:
-            return self.bases.synthetic_git(self.git_of(base), base, self.history_of(base))
-
-        return self._mended(base, made)
+        history, made = self.history_of(base), self.bases.synthetic_git
+        return self._mended(base, lambda: made(self.git_of(base), base, history))
 
     def entries(self, base: Base, tree: str) -> dict[str, tuple[str, str]]:
         """Return mode and blob by path of a tree in the base's store. Callers do not change it."""
@@ -384,8 +382,8 @@ class GitTrees:
         return mended(made, lambda: self._found(base, tree, lambda: deque(made(), maxlen=0)))
 
     def _links(self, base: Base, changeset: ChangeSet) -> TreeLinks:
-        before = self.tracked(base).links
-        return self._last_links.of(self.git_of(base), before, base, changeset.changes)
+        known = self.tracked(base).links
+        return self._last_links.of(self.git_of(base), known, base, changeset.changes)
 
     def _git_home(self) -> Path:
         place = self.home / "git-home"
