@@ -80,6 +80,16 @@ class BlobReader:
                 yield blob, self._out.read(size)
                 self._out.read(1)
 
+    def ahead(self, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:
+        """Yield for each blob its content in pieces; several are asked for ahead.
+
+        Raises WorkFailed when one is not there. Each content has to be taken before the next.
+        """
+        for some in batched(blobs, AHEAD):
+            self._ask(some)
+            for blob in some:
+                yield self._rest(self._head(blob), blob)
+
     def _begin(self, blob: str) -> int:
         self._ask([blob])
         return self._head(blob)

@@ -108,15 +108,16 @@ def turn_into(trees: GitTrees, base: Base, tree: str, root: Path) -> None:
     git = trees.git_of(base)
     placer = Placer(root, owner=(trees.uid, trees.gid), is_exact=True)
     changes = compare(git, base.tree, tree)
+    written = [change for change in changes if change.mode not in {None, GITLINK}]
+    asked = [change.blob or "" for change in written]
     try:
         for change in changes:
             gone = change.old_path or (change.path if change.mode is None else None)
             if gone is not None:
                 placer.remove(gone)
         with BlobReader(git) as blobs:
-            for change in changes:
-                if change.mode is not None and change.mode != GITLINK:
-                    placer.put(change.path, change.mode, blobs.chunks(change.blob or ""))
+            for change, content in zip(written, blobs.ahead(asked), strict=True):
+                placer.put(change.path, change.mode or "", content)
     except OSError as error:
         if is_full_disk(str(error)):
             raise Unavailable(f"{root} cannot be filled: {error}", hint=FREE_SPACE) from error
