@@ -7,9 +7,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self, cast
 
+from patchyard.clients.deaths import FREE_MEMORY, death
 from patchyard.clients.git import Git
 from patchyard.clients.sparse_files import CHUNK_BYTES
-from patchyard.domain.errors import WorkFailed
+from patchyard.domain.errors import PatchyardError, Unavailable, WorkFailed
 
 AHEAD = 64  # blobs that are asked for at once: their names fit a pipe that nobody empties
 
@@ -53,7 +54,10 @@ class BlobReader:
         self._process.communicate()
 
     def chunks(self, blob: str) -> Iterator[bytes]:
-        """Yield the content of a blob in pieces. Raises WorkFailed when it is not there."""
+        """Yield the content of a blob in pieces. Raises WorkFailed when it is not there.
+
+        Raises Unavailable where git was killed.
+        """
         yield from self._rest(self._begin(blob), blob)
 
     def sized(self, blob: str) -> tuple[int, Iterator[bytes]]:
@@ -77,8 +81,10 @@ class BlobReader:
             self._ask(some)
             for blob in some:
                 size = self._head(blob)
-                yield blob, self._out.read(size)
-                self._out.read(1)
+                content = self._out.read(size)
+                if len(content) != size or not self._out.read(1):
+                    raise self._ended(f"inside {blob}")
+                yield blob, content
 
     def ahead(self, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:
         """Yield for each blob its content in pieces; several are asked for ahead.
@@ -98,7 +104,7 @@ class BlobReader:
         while left:
             piece = self._out.read(min(CHUNK_BYTES, left))
             if not piece:
-                raise WorkFailed(f"git cat-file ended inside {blob}")
+                raise self._ended(f"inside {blob}")
             left -= len(piece)
             yield piece
         self._out.read(1)
@@ -108,10 +114,19 @@ class BlobReader:
             self._in.write("".join(f"{blob}\n" for blob in blobs).encode())
             self._in.flush()
         except BrokenPipeError:
-            raise WorkFailed(f"git cat-file ended before {blobs[0]}") from None
+            raise self._ended(f"before {blobs[0]}") from None
+
+    def _ended(self, where: str) -> PatchyardError:
+        """Return the error for a git that ended too early: Unavailable where it was killed."""
+        code = self._process.wait()
+        if words := death(code):
+            return Unavailable(f"git cat-file {words} {where}", hint=FREE_MEMORY)
+        return WorkFailed(f"git cat-file ended {where}")
 
     def _head(self, blob: str) -> int:
         head = self._out.readline().split()
+        if not head:
+            raise self._ended(f"before {blob}")
         if len(head) != 3 or head[1] != b"blob":
             raise WorkFailed(
                 f"our store has no blob {blob}", hint="it was deleted there; begin the task anew"

@@ -30,6 +30,7 @@ from patchyard.clients.cli_walls import (
     variables_of,
     walled,
 )
+from patchyard.clients.deaths import FREE_MEMORY, death
 from patchyard.clients.obstacles import diagnose, read_obstacles
 from patchyard.clients.process import ProcessRef, identify, kill, kill_while_starting
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
@@ -219,7 +220,10 @@ async def _run(walls: Walls, words: Sequence[str], output: Path) -> None:
             if not ended.done():
                 _end(monitor, init)
                 await ended
-    if os.waitstatus_to_exitcode(status) != 0:
+    code = os.waitstatus_to_exitcode(status)
+    if words := death(code):
+        raise EnvironmentUnavailable(f"the devcontainers CLI {words}", hint=FREE_MEMORY)
+    if code != 0:
         raise _failed(await asyncio.to_thread(_said_in, output))
 
 

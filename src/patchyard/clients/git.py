@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, cast
 
+from patchyard.clients.deaths import FREE_MEMORY, death
 from patchyard.clients.waited import completed
 from patchyard.domain.changeset import LARGEST_TEXT
 from patchyard.domain.errors import PatchyardError, Unavailable, WorkFailed
@@ -145,8 +146,9 @@ class Git:
     ) -> Finished:
         """Run git and return what it came to, whatever its exit code.
 
-        Raises Unavailable without a git command or on a full disk, WorkFailed when the time is
-        over or the folder to run in is gone, CancelledError where an interrupt ended it.
+        Raises Unavailable without a git command, on a full disk or where it was killed, WorkFailed
+        when the time is over or the folder to run in is gone, CancelledError where an interrupt
+        ended it.
         """
         try:
             done = completed(
@@ -173,7 +175,7 @@ class Git:
                 details={"arguments": list(arguments)},
             ) from error
         said = _named(done.stderr.decode("utf-8", "replace"), self.held)
-        if done.returncode != 0 and _is_refused_by_disk(said):
+        if done.returncode != 0 and (death(done.returncode, said) or _is_refused_by_disk(said)):
             raise failure(arguments, done.returncode, said)
         return Finished(code=done.returncode, out=done.stdout, err=said)
 
@@ -231,11 +233,13 @@ def no_git() -> Unavailable:
 
 
 def failure(arguments: Sequence[str], code: int, err: str) -> PatchyardError:
-    """Return the error for a git that ended with `code`: Unavailable where the disk refused."""
+    """Return the error for a git that ended with `code`: Unavailable without disk or memory."""
     said = err.strip()
     lines = [line for line in said.splitlines() if line.startswith("fatal:")] or said.splitlines()
     message = f"git {arguments[0]} failed: {lines[0] if lines else f'exit code {code}'}"
     details = {"arguments": list(arguments), "exit_code": code, "stderr": said[-4000:]}
+    if words := death(code, said):
+        return Unavailable(f"git {arguments[0]} {words}", hint=FREE_MEMORY, details=details)
     if _is_refused_by_disk(said):
         cause = "" if is_full_disk(message) else ": No space left on device, or a failing disk"
         return Unavailable(message + cause, hint=FREE_SPACE, details=details)

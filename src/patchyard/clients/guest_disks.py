@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from patchyard.clients.archives import unpack
+from patchyard.clients.deaths import FREE_MEMORY, death
 from patchyard.clients.walls import ETC, ETC_BEGINNINGS
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
 
@@ -273,6 +274,8 @@ def make_disk(folder: Path, file: Path) -> None:
         timeout=TOOL_TIMEOUT_S,
         env={"PATH": os.defpath, "LC_ALL": "C"},
     )
+    if words := death(run.returncode, run.stderr):
+        raise EnvironmentUnavailable(f"mke2fs {words}", hint=FREE_MEMORY)
     if run.returncode != 0:
         raise EnvironmentUnavailable(
             f"the disk of the virtual machine cannot be made: {_said(run.stderr)}",

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchyard.clients.deaths import FREE_MEMORY
 from patchyard.toolbox.last_words import last_words
 
 APPARMOR_SWITCH = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
@@ -94,10 +95,15 @@ def diagnose(said: str, facts: Obstacles) -> Diagnosis:
             cause=f"a place to mount on is missing and cannot be made ({line})",
             cure="make that folder, or leave that mount out",
         )
+    if not any(row.startswith(BUBBLEWRAP) for row in said.splitlines()):
+        return Diagnosis(
+            cause=f"the sandbox did not start: {line}",
+            cure=f"`agents doctor` shows what works here; where the kernel ended it, {FREE_MEMORY}",
+            has_broken=True,
+        )
     return Diagnosis(
         cause=f"the sandbox did not start: {line}",
         cure="`agents doctor` shows what works here; `--in host` runs unconfined",
-        has_broken=not any(row.startswith(BUBBLEWRAP) for row in said.splitlines()),
     )
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from patchyard.clients.deaths import FREE_MEMORY, death
 from patchyard.clients.git import Git
 from patchyard.clients.shelves import Shelf
 from patchyard.clients.syncing import put_in_place
@@ -227,7 +228,8 @@ def _clear(place: Path) -> None:
 def run(*command: str) -> None:
     """Run a tool of the system on folders of ours.
 
-    Raises Unavailable on a full disk, WorkFailed with its words, or when the time is over.
+    Raises Unavailable on a full disk or where it was killed, WorkFailed with its words, or when the
+    time is over.
     """
     try:
         done = subprocess.run(
@@ -247,6 +249,8 @@ def run(*command: str) -> None:
     if done.returncode == 0:
         return
     said = done.stderr.decode("utf-8", "replace").strip()[-500:]
+    if words := death(done.returncode, said):
+        raise Unavailable(f"{command[0]} {words}", hint=FREE_MEMORY)
     if is_full_disk(said):
         raise Unavailable(f"{command[0]} failed: {said}", hint=FREE_SPACE)
     raise WorkFailed(
