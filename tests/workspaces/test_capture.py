@@ -18,6 +18,50 @@ pytestmark = pytest.mark.anyio
 COARSE = 5  # CLOCK_REALTIME_COARSE, which the time module does not name
 
 
+@pytest.mark.parametrize("is_made_anew", [False, True])
+async def test_what_lies_in_a_submodules_folder_is_a_finding_and_the_rest_is_kept(
+    lab: Lab, is_made_anew: bool
+) -> None:
+    lab.write({"a.txt": "one\n"})
+    commit = lab.commit()
+    for name in ("lib/sub", "other"):
+        (lab.repo / name).mkdir(parents=True)
+        git(lab.repo, "update-index", "--add", "--cacheinfo", f"160000,{commit},{name}")
+    git(lab.repo, "commit", "-qm", "submodules")
+    base = await lab.base()
+    assert base.submodules == {"lib/sub": commit, "other": commit}
+    ref, root = await lab.workspace(base)
+    if is_made_anew and (root / "lib/sub").is_dir():
+        (root / "lib/sub").rmdir()
+    (root / "lib/sub/deep").mkdir(parents=True)
+    (root / "lib/sub/deep/new.txt").write_text("by mistake\n")
+    (root / "lib/subway.txt").write_text("beside\n")
+    (root / "a.txt").write_text("two\n")
+
+    changeset = await lab.workspaces.capture(base, ref)
+
+    assert [change.path for change in changeset.changes] == ["a.txt", "lib/subway.txt"]
+    (found,) = changeset.findings
+    assert (found.kind, found.path) == (FindingKind.NESTED_GIT, "lib/sub/deep/new.txt")
+    assert found.message == "lies in the folder of the submodule lib/sub; left out"
+    assert found.blocks_apply
+
+
+async def test_a_submodule_whose_place_a_file_takes_is_an_ordinary_change(lab: Lab) -> None:
+    lab.write({"a.txt": "one\n"})
+    commit = lab.commit()
+    git(lab.repo, "update-index", "--add", "--cacheinfo", f"160000,{commit},sub")
+    git(lab.repo, "commit", "-qm", "submodule")
+    (lab.repo / "sub").mkdir()
+    base = await lab.base()
+    ref, root = await lab.workspace(base)
+    if (root / "sub").is_dir():
+        (root / "sub").rmdir()
+    (root / "sub").write_text("a file\n")
+    changeset = await lab.workspaces.capture(base, ref)
+    assert [(change.path, change.mode) for change in changeset.changes] == [("sub", "100644")]
+
+
 async def test_every_kind_of_change_is_listed_with_its_lines(lab: Lab) -> None:
     base = await started(lab)
     ref, root = await lab.workspace(base)

@@ -86,6 +86,7 @@ class Capture:
             return writer.finish()
 
     def _candidates(self, sight: Sight) -> Iterator[Touched]:
+        self._leave_submodules(sight)
         for path, each in sorted(sight.touched.items()):
             is_link = stat.S_ISLNK(each.status.st_mode)
             reason = refused_because(path, is_symlink=is_link)
@@ -96,6 +97,15 @@ class Capture:
                 sight.find(FindingKind.TOO_LARGE, path, f"{size} bytes; left out")
             else:
                 yield each
+
+    def _leave_submodules(self, sight: Sight) -> None:
+        """Leave out what lies in the folder of a submodule: git takes it for another repository."""
+        for path in sorted(sight.touched):
+            if submodule := self.tracked.submodule_above(path):
+                del sight.touched[path]
+                sight.gone.pop(submodule, None)
+                message = f"lies in the folder of the submodule {submodule}; left out"
+                sight.find(FindingKind.NESTED_GIT, path, message)
 
     def _differs(self, each: Touched, sight: Sight) -> bool:
         """Whether the candidate is to be written; notes what is odd about it."""

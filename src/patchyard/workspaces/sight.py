@@ -51,6 +51,17 @@ class Tracked:
         return {path: blob for path, (mode, blob) in self.entries.items() if mode == LINK}
 
     @functools.cached_property
+    def _submodules(self) -> frozenset[str]:
+        return frozenset(path for path, (mode, _) in self.entries.items() if mode == GITLINK)
+
+    def submodule_above(self, path: str) -> str:
+        """Return the submodule in whose folder `path` lies, "" for none."""
+        while self._submodules and (path := path.rpartition("/")[0]):
+            if path in self._submodules:
+                return path
+        return ""
+
+    @functools.cached_property
     def parts_of_git(self) -> Sequence[str]:
         """The paths that may name a part of a git directory."""
         return tuple(filter(may_name_part, self.entries))
