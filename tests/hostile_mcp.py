@@ -36,10 +36,20 @@ def tool(name: str, description: str = "says it back", **more: Any) -> dict[str,
     return {"name": name, "description": description, "inputSchema": SCHEMA, **more}
 
 
+def nested(depth: int) -> Any:
+    sys.setrecursionlimit(10_000)
+    value: Any = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
 def tools(mode: str, cursor: str) -> dict[str, Any]:
     listed = [tool(name) for name in NAMES]
     if mode == "wordy":
         listed = [tool(f"t{number}", "x" * 4_000) for number in range(100)]
+    if mode == "deep":
+        listed.append(tool("deep", annotations=nested(984)))
     if mode == "twice":
         listed.append(tool("echo"))
     if mode == "endless":
@@ -64,7 +74,7 @@ def call(name: str, text: str, number: int) -> dict[str, Any] | None:
     if name in {"elicit", "sample"}:
         return elicited(int(text)) if name == "elicit" else sampled(text)
     if name == "junk":
-        sys.stdout.write("listening on nothing\n[1,2]\n" + "[" * 100_000 + f"\n{'9' * 5_000}\n")
+        sys.stdout.write("listening on nothing\n[1,2]\n" + f"\n{'9' * 5_000}\n")
         send({"jsonrpc": "2.0", "id": 10_000, "result": {}})
         send({"jsonrpc": "2.0", "id": number, "method": "notifications/none"})
     if name == "change":

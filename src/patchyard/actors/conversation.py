@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchyard.domain.messages import Message, RequestedCall, Speaker
+from patchyard.toolbox.wire import loaded
 
 OVERHEAD_BYTES = 80  # of the wire format, a message
 WORTH_BYTES = 400  # what a shorter form must save
@@ -146,8 +147,8 @@ def _short_arguments(arguments: str) -> str:
     if len(arguments) <= 2 * KEPT_TEXT:
         return arguments
     try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
+        value = loaded(arguments)
+    except ValueError:
         return "{}"
     if not isinstance(value, dict):
         return "{}"

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from patchyard.domain.environment import Limits
 from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.toolbox.wire import loaded
 
 NAMED = re.compile(r"\s*-{2,3}> (?P<running>Running in )?(?P<name>[0-9a-f]{11,64})\s*")
 LOOK_S = 0.25  # between two looks at what a running step has written
@@ -114,7 +115,7 @@ class BuildWatch:
     def hear(self, line: bytes) -> None:
         """Take one line of the engine's answer. Raises EnvironmentUnavailable for too many."""
         try:
-            said = json.loads(line)
+            said = loaded(line)
             found = NAMED.fullmatch(str(said.get("stream") or "")[:200])
         except (ValueError, AttributeError, RecursionError):
             return

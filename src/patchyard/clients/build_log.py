@@ -1,7 +1,6 @@
 """What a container engine says while it builds an image; what of it explains a failure."""
 
 import asyncio
-import json
 import re
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator
@@ -11,6 +10,7 @@ from patchyard.domain.control_sequences import SEQUENCE
 from patchyard.domain.durations import duration
 from patchyard.domain.errors import EnvironmentUnavailable
 from patchyard.domain.machine import ENGINE_ROOM, is_full_disk
+from patchyard.toolbox.wire import loaded
 
 STEP = re.compile(r"step \d+/\d+ ?: ?(?P<text>.+)", re.IGNORECASE)
 LAST_LINES, LINE_CHARS = 8, 300
@@ -54,8 +54,8 @@ class BuildLog:
     def take(self, line: bytes) -> None:
         """Take one line of the engine's answer. Raises EnvironmentUnavailable for an error."""
         try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
+            found = loaded(line)
+        except ValueError:
             return
         if "errorDetail" in found:
             raise self._failure(str(found.get("error") or ""))

@@ -4,7 +4,6 @@ Knows no service. Its one exception says what kind of trouble it was; whoever as
 """
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -19,6 +18,7 @@ import httpx2
 from patchyard.clients.connecting import connected
 from patchyard.clients.http_trouble import FAILURES, HttpTrouble, Trouble, kind_of, shown
 from patchyard.clients.waits import Waits
+from patchyard.toolbox.wire import loaded
 
 LINE_BYTES = 16 * 1024 * 1024
 BODY_BYTES = 64 * 1024 * 1024
@@ -237,8 +237,8 @@ class HttpClient:
 def parsed(body: bytes) -> Any:
     """Return a body's JSON. Raises HttpTrouble."""
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as error:
+        return loaded(body)
+    except ValueError as error:
         shown = body[:200].decode("utf-8", "replace")
         raise HttpTrouble(Trouble.GARBLED, "the answer is no JSON", body=shown) from error
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from patchyard.toolbox.wire import loaded
+
 SHORT_TYPE = "application/vnd.npm.install-v1+json"
 ACCEPT_SHORT = f"{SHORT_TYPE}; q=1.0, application/json; q=0.8"
 ACCEPT_FULL = "application/json"
@@ -37,7 +39,7 @@ def scope_of(name: str) -> str | None:
 def read_document(body: bytes) -> tuple[dict[str, Any], dict[str, Tarball]]:
     """Return a package's document and its tarballs by file name. Raises Unreadable."""
     try:
-        document = json.loads(body)
+        document = loaded(body)
         versions = dict(document["versions"])
         found = {}
         for version in versions.values():

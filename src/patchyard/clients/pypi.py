@@ -12,6 +12,8 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
+from patchyard.toolbox.wire import loaded
+
 JSON_TYPE = "application/vnd.pypi.simple.v1+json"
 HTML_TYPE = "application/vnd.pypi.simple.v1+html"
 ACCEPT = f"{JSON_TYPE}, {HTML_TYPE};q=0.2, text/html;q=0.1"
@@ -53,7 +55,7 @@ def read_page(body: bytes, *, content_type: str, url: str) -> list[FileLink]:
 
 def _read_json(body: bytes, url: str) -> list[FileLink]:
     try:
-        files = json.loads(body)["files"]
+        files = loaded(body)["files"]
         return [link for entry in files if (link := _json_link(entry, url))]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Unreadable("no JSON of a simple index") from error

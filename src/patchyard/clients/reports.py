@@ -6,6 +6,7 @@ from typing import Any
 from xml.parsers import expat
 
 from patchyard.domain.gate_findings import UnreadableReport
+from patchyard.toolbox.wire import loaded
 
 JSON_BYTES = 16 * 1024 * 1024  # it is held whole, at some twenty times its size
 MOST_DEPTH = 64
@@ -79,10 +80,10 @@ def read_json(report: bytes) -> Any:
         if not text.strip():
             return []
         try:
-            return json.loads(text)
+            return loaded(text)
         except json.JSONDecodeError:
-            return [json.loads(line) for line in text.splitlines() if line.strip()]
-    except (ValueError, RecursionError) as error:
+            return [loaded(line) for line in text.splitlines() if line.strip()]
+    except ValueError as error:
         raise UnreadableReport(f"it is no JSON: {error}") from error
 
 

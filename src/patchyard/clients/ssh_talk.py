@@ -22,6 +22,7 @@ from patchyard.clients.toolbox import Dial
 from patchyard.clients.toolbox_options import TOOLBOX_FOLDER
 from patchyard.domain.codec import is_deeper
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.toolbox.wire import loaded
 
 if TYPE_CHECKING:
     import asyncssh
@@ -310,8 +311,8 @@ class _Bridge:
 
 def _parsed(line: bytes) -> Mapping[str, Any]:
     """Return an answer, or one that refuses where it is none."""
-    with contextlib.suppress(ValueError, RecursionError):
-        answer = json.loads(line)
+    with contextlib.suppress(ValueError):
+        answer = loaded(line)
         if isinstance(answer, dict) and not is_deeper(answer, MAX_DEPTH):
             return answer
     return {"lost": "it answered nonsense"}

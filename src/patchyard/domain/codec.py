@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.records import of_fields
+from patchyard.toolbox.wire import is_deeper
 
 Convert = Callable[[Any], Any]
 _Defaults = tuple[Mapping[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]  # values, makers
@@ -238,22 +239,6 @@ def _listed(value: Any) -> list[Any]:
 
 def _as_is(value: Any) -> Any:
     return value
-
-
-def is_deeper(value: object, most: int) -> bool:
-    """Whether lists and objects, as `json` reads them, are nested deeper than `most` levels."""
-    level = [value]
-    for _ in range(most):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, (dict, list))
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, (dict, list))
-        ]
-        if not level:
-            return False
-    return True
 
 
 __all__ = ["Meanings", "from_json", "from_text", "in_full", "is_deeper", "to_json"]

@@ -5,13 +5,13 @@ So what a build takes from outside of its context is named here; what cannot be 
 letter is refused.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.toolbox.wire import loaded
 
 DOCKERFILE_BYTES = 1 << 20  # of one at most
 LINKS = 16  # that lead to one
@@ -201,8 +201,8 @@ class _Reading:
         if not line.rest.startswith("["):
             return [re.sub(r"[\\\"'`]", "", word) for word in line.rest.split()[:-1]]
         try:
-            words = json.loads(line.rest)
-        except (ValueError, RecursionError) as error:
+            words = loaded(line.rest)
+        except ValueError as error:
             raise self._unclear(line) from error
         return [re.sub(r"[\\\"'`]", "", str(word)) for word in words[:-1]]
 

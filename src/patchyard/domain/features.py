@@ -4,7 +4,6 @@ Keys and their meaning: the Development Container Specification's reference of f
 """
 
 import hashlib
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from patchyard.domain.faults import Fault, Place, kind_of
 from patchyard.domain.jsonc import parse_jsonc
 from patchyard.domain.local_variables import asked_in
 from patchyard.domain.nearness import near_names
+from patchyard.toolbox.wire import loaded
 
 CREATING = ("onCreateCommand", "updateContentCommand", "postCreateCommand")
 STARTING = ("postStartCommand", "postAttachCommand")
@@ -232,8 +232,8 @@ def parse_metadata(text: str) -> Sequence[Mapping[str, Any]]:
     Raises UsageError when it is none.
     """
     try:
-        body = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        body = loaded(text)
+    except ValueError as error:
         raise UsageError(f"the image's devcontainer.metadata is no JSON: {error}") from error
     entries = body if isinstance(body, list) else [body]
     return [entry for entry in entries if isinstance(entry, Mapping)]

@@ -11,6 +11,8 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from patchyard.toolbox.wire import loaded
+
 # Tables of pyproject.toml's `tool` that say what is built or installed.
 BUILDING = frozenset(
     {
@@ -96,8 +98,8 @@ def _steers_cfg(header: str) -> bool:
 
 
 def _package_json(base: str, result: str) -> str | None:
-    before = json.loads(base) if base else {}
-    after = json.loads(result) if result else {}
+    before = loaded(base) if base else {}
+    after = loaded(result) if result else {}
     if not isinstance(before, dict) or not isinstance(after, dict):
         return None
     wanted = {key: value for key, value in after.items() if key not in STEERING}

@@ -6,6 +6,7 @@ from typing import Any
 
 from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault, Place
+from patchyard.toolbox.wire import loaded
 
 _PARTS = re.compile(
     r"""(?P<text>"(?:\\.|[^"\\\n])*+"?)      # kept as it is, unclosed too
@@ -25,7 +26,7 @@ _PASSED = frozenset({"line", "block", "blank"})
 def parse_jsonc(text: str, *, name: str) -> Any:
     """Return the data in `text`. Raises UsageError with name, line and column."""
     try:
-        found = json.loads(_plain(text), object_pairs_hook=_single)
+        found = loaded(_plain(text), object_pairs_hook=_single)
         if HALF_ESCAPED.search(text):
             _require_whole(found, ())
     except Fault as fault:

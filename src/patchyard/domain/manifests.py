@@ -1,13 +1,13 @@
 """Manifests with parts that package managers and hook managers run by themselves. Pure."""
 
 import functools
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from patchyard.domain.manifest_parts import DEPENDENCIES, PARTS
 from patchyard.domain.name_patterns import NamePatterns, below_any
+from patchyard.toolbox.wire import loaded
 
 RUNNING: Mapping[str, tuple[str, ...]] = {
     name: tuple(key for part in parts for key in part.patterns) for name, parts in PARTS.items()
@@ -36,16 +36,16 @@ def changed_parts(name: str, old: bytes | None, new: bytes | None) -> tuple[str,
         after = _parts(name, new)
         before = {} if old is None else _parts(name, old)
         return tuple(sorted(key for key in before | after if before.get(key) != after.get(key)))
-    except (ValueError, RecursionError):
+    except ValueError:
         return ("all of it",)
 
 
 def _parts(name: str, manifest: bytes) -> dict[str, Any]:
     """Return what runs by itself, by its key; what is empty is not there.
 
-    Raises ValueError for what is no manifest, RecursionError for one that is nested too deep.
+    Raises ValueError for what is no manifest, or nested too deep.
     """
-    body = json.loads(manifest.decode("utf-8-sig"))
+    body = loaded(manifest.decode("utf-8-sig"))
     if not isinstance(body, dict):
         raise ValueError(f"{name} holds no object")  # noqa: TRY004 - of the text, as those of json
     found = {key: _at(body, key) for key in RUNNING[name]}

@@ -16,6 +16,7 @@ from patchyard.domain.codec import is_deeper
 from patchyard.domain.entrusted import names_in
 from patchyard.domain.nearness import near_names
 from patchyard.domain.schemas import DEEPEST, schema_problem
+from patchyard.toolbox.wire import loaded
 
 MCP_CALL = "mcp_call"  # operations of the toolbox
 MCP_ANSWER = "mcp_answer"
@@ -142,8 +143,8 @@ def _tool(server: McpServer, text: Any) -> ListedTool:
 
 def _body(text: str) -> Mapping[str, Any]:
     try:
-        body = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        body = loaded(text)
+    except ValueError as error:
         raise ValueError("a tool's description cannot be read") from error
     if not isinstance(body, dict) or is_deeper(body, 2 * DEEPEST):
         raise ValueError("a tool's description is of another shape")

@@ -7,6 +7,7 @@ from textwrap import TextWrapper
 from typing import Any
 
 from patchyard.domain.mcp import changes, texts_by_name
+from patchyard.toolbox.wire import loaded
 
 LINE_CHARS = 76  # of a description, so that a word that differs shows few others
 SHOWN_LINES = 40  # of one tool
@@ -32,8 +33,8 @@ def _difference(old: str, new: str) -> Sequence[str]:
 def _lines(text: str) -> list[str]:
     """Return what describes a tool, its description in lines of their own."""
     try:
-        body = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
+        body = loaded(text) if text else {}
+    except ValueError:
         return [text]
     if not isinstance(body, dict):
         return [text]

@@ -1,14 +1,15 @@
 """What stands in a `package.json`, as far as it has its form. Pure."""
 
-import json
 from collections.abc import Mapping
+
+from patchyard.toolbox.wire import loaded
 
 
 def package_of(text: str | None) -> Mapping[str, object]:
     """Return the object that a `package.json` is; empty for none, and for what is no object."""
     try:
-        found = json.loads(text or "{}")
-    except (ValueError, RecursionError):
+        found = loaded(text or "{}")
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

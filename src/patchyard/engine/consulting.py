@@ -6,7 +6,6 @@ with the result or the next question. So an engine that was killed finds both ag
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from patchyard.domain.tooling import finite
 from patchyard.engine.answers import USUAL_S, answer_in_time, cancelled
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lending import Lender
+from patchyard.toolbox.wire import loaded
 
 MOST = 16  # questions of one call; the toolbox puts fewer
 SHOWN = 300  # characters of a question in the journal
@@ -77,8 +77,8 @@ async def _answer(
     counsel: Counsel, call_id: str, server: str, asks: Mapping[str, Any], *, within_s: float
 ) -> Mapping[str, Any]:
     try:
-        params = json.loads(str(asks.get("params")))
-    except (ValueError, RecursionError):
+        params = loaded(str(asks.get("params")))
+    except ValueError:
         params = None
     if asks.get("method") == SAMPLING:
         return await _lent(counsel, call_id, server, params, within_s=within_s)

@@ -7,6 +7,7 @@ from typing import Any
 
 from patchyard.domain.messages import Message, Thoughts
 from patchyard.domain.tooling import ToolSpec
+from patchyard.toolbox.wire import loaded
 
 UNSEEN = "(there was an image here, which cannot be shown to you)"
 
@@ -87,7 +88,7 @@ def with_thoughts(parts: Sequence[Any], thoughts: Thoughts) -> list[Any]:
     for place, part in enumerate(parts):
         is_last = place == len(parts) - 1
         mixed += [
-            json.loads(one.block)
+            loaded(one.block)
             for one in thoughts.blocks
             if one.before == place or (is_last and one.before > place)
         ]
@@ -98,8 +99,8 @@ def with_thoughts(parts: Sequence[Any], thoughts: Thoughts) -> list[Any]:
 def object_of(arguments: str) -> dict[str, Any]:
     """Return the arguments of a call as an object, an empty one where they are none."""
     try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
+        value = loaded(arguments)
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -62,7 +62,7 @@ def read_prices(text: str, *, source: str) -> PriceTable:
     """Read a table from TOML. Raises UsageError naming `source` and what does not fit."""
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{source}: {error}") from error
     as_of = data.pop("as_of", None)
     if not isinstance(as_of, str):

@@ -9,6 +9,7 @@ from typing import Any
 from patchyard.clients.http import HttpTrouble, Trouble
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
 from patchyard.models.keys import Key
+from patchyard.toolbox.wire import loaded
 
 TOO_LONG = re.compile(
     r"context[ _]?(length|window|size)|maximum context|too many tokens|prompt is too long|"
@@ -186,8 +187,8 @@ def _is_out_of_money(trouble: HttpTrouble, status: int) -> bool:
 def said_by(body: str) -> str:
     """Return the provider's own words out of an error's body, one line, shortened."""
     try:
-        data = json.loads(body)
-    except (ValueError, RecursionError):
+        data = loaded(body)
+    except ValueError:
         data = None
     words = _TAGS.sub(" ", body) if body.lstrip().startswith("<") else body
     if isinstance(data, dict):

@@ -42,6 +42,11 @@ def failure(code: str, message: str, **fields: Any) -> dict[str, Any]:
     return {"success": False, "message": message, "error": code, **fields}
 
 
+def internal(error: Exception) -> dict[str, Any]:
+    """Return the failure that a defect of this toolbox amounts to."""
+    return failure("INTERNAL_ERROR", "%s: %s" % (type(error).__name__, error))
+
+
 def from_os_error(error: OSError, shown: str) -> dict[str, Any]:
     """Return the failure that the system's answer about `shown` amounts to."""
     number = error.errno or 0
@@ -50,4 +55,4 @@ def from_os_error(error: OSError, shown: str) -> dict[str, Any]:
     return failure(_CODES.get(number, "IO_ERROR"), told)
 
 
-__all__ = ["Refusal", "failure", "from_os_error", "success"]
+__all__ = ["Refusal", "failure", "from_os_error", "internal", "success"]

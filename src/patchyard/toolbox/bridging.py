@@ -13,6 +13,8 @@ import threading
 import urllib.error
 import urllib.request
 
+from .wire import loaded
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from email.message import Message
@@ -47,7 +49,7 @@ class Bridge:
     def run(self, lines: Iterator[str]) -> None:
         """Carry each line over until there are no more."""
         for line in lines:
-            message = json.loads(line)
+            message = loaded(line)
             if message.get("method") == "initialize" or "id" not in message:
                 self._carry(message)
                 continue
@@ -91,10 +93,7 @@ class Bridge:
     def _note(self, message: dict[str, Any], text: str) -> None:
         """Keep the version that was agreed on."""
         if message.get("method") == "initialize":
-            try:
-                told = json.loads(text)
-            except RecursionError as error:
-                raise ValueError("its answer is nested too deep") from error
+            told = loaded(text)
             result = told.get("result") if isinstance(told, dict) else None
             version = result.get("protocolVersion") if isinstance(result, dict) else None
             self._version = version if isinstance(version, str) else ""

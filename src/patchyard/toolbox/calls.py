@@ -117,12 +117,21 @@ class Call:
         else:
             self.complete(result, lambda: self._tell(result))
 
+    def fail(self, result: dict[str, Any]) -> None:
+        """Tell a failure of this toolbox in place of a result that never comes."""
+        self.is_over = True
+        self._tell({"paths": [], "started": self._started, "ended": coarse_time(), **result})
+        if self.running is not None:
+            self.running.kill(result["error"])
+
     def _tell(self, result: dict[str, Any]) -> None:
+        if self.frame is not None:  # it failed while this was made
+            return
         self.frame = self._encode(self.call_id, result)
-        for watcher in list(self._watchers):
-            watcher.on_result(self.frame)
-        self._watchers.clear()
+        watchers, self._watchers = self._watchers, []
         self._listeners.clear()
+        for watcher in watchers:
+            watcher.on_result(self.frame)
         if self.running is not None and not self.running.is_running:
             self.running = None  # its output is in the frame; a job goes on
         if self.on_settled is not None:
@@ -133,12 +142,12 @@ class Call:
         if self.frame is not None:
             watcher.on_result(self.frame)
             return
+        self._watchers.append(watcher)
         if is_listening:
             if self.running is not None:
                 replay = self.running.replay
                 replay(lambda stream, text: watcher.on_output(self.call_id, stream, text))
             self._listeners.append(watcher)
-        self._watchers.append(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
         """Tell `watcher` nothing more."""

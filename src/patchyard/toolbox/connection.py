@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 256 * 1024
 STREAMED_BYTES = 1024 * 1024  # pending above it: output is not streamed, the result has it
+TEXT_CHARS = 1024 * 1024  # in a frame of output: six bytes each, where they are not UTF-8
 PENDING_BYTES = 256 * 1024 * 1024  # pending above it: the peer does not read, give it up
 
 
@@ -101,9 +102,11 @@ class Connection:
 
     def on_output(self, call_id: str, stream: str, text: str) -> None:
         """Stream a piece of output; a peer that does not keep up misses some."""
-        if len(self._pending) < STREAMED_BYTES:
-            frame = {"say": "output", "call_id": call_id, "stream": stream, "text": text}
-            self.send(encode(frame))
+        for start in range(0, len(text), TEXT_CHARS):  # what was kept comes as one, and may be long
+            if len(self._pending) >= STREAMED_BYTES:
+                return
+            part = text[start : start + TEXT_CHARS]
+            self.send(encode({"say": "output", "call_id": call_id, "stream": stream, "text": part}))
 
     def on_result(self, frame: bytes) -> None:
         """Send a result."""
@@ -118,4 +121,4 @@ class Connection:
             self._on_closed(self)
 
 
-__all__ = ["PENDING_BYTES", "PIECE_BYTES", "STREAMED_BYTES", "Connection"]
+__all__ = ["PENDING_BYTES", "PIECE_BYTES", "STREAMED_BYTES", "TEXT_CHARS", "Connection"]

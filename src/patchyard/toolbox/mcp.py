@@ -18,6 +18,7 @@ from .answers import Refusal, failure, success
 from .commands import Launch, environment
 from .running import open_directory, variables
 from .serving import McpServer, pin_of, said
+from .wire import dumped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def mcp_list(room: Room, call: Call, args: Answer) -> None:
         tools = turn.server.tools
         turn.settle(success("%d tools" % len(tools), tools=list(tools.values())))
 
-    turn.server.when_ready(listed)
+    turn.server.when_ready(room.loop.guarded(listed))
 
 
 def mcp_answer(room: Room, call: Call, args: Answer) -> None:
@@ -211,7 +212,8 @@ def mcp_call(room: Room, call: Call, args: Answer) -> None:
         else:
             turn.is_sent = True
             turn.server.turns.append(turn)
-            turn.server.ask("tools/call", {"name": tool, "arguments": given}, answered)
+            params = {"name": tool, "arguments": given}
+            turn.server.ask("tools/call", params, room.loop.guarded(answered))
 
     def answered(answer: Answer) -> None:
         if "ended" in answer:
@@ -221,14 +223,14 @@ def mcp_call(room: Room, call: Call, args: Answer) -> None:
         if not isinstance(result, dict):
             turn.settle(failure("MCP_ERROR", said(answer)))
             return
-        text = json.dumps(result, separators=(",", ":"))
+        text = dumped(result)
         if result.get("isError") is True:
             message = "the tool says that it failed"
             turn.settle(failure("MCP_TOOL_ERROR", message, answer=text))
         else:
             turn.settle(success("answered", answer=text))
 
-    turn.server.when_ready(ready)
+    turn.server.when_ready(room.loop.guarded(ready))
 
 
 __all__ = ["FAILED", "UNKNOWN", "Turn", "mcp_answer", "mcp_call", "mcp_list"]

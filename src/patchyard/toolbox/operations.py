@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from .answers import Refusal, failure, from_os_error
+from .answers import Refusal, failure, from_os_error, internal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,8 +55,16 @@ ASTRAY = frozenset({"FILE_NOT_FOUND", "DIRECTORY_NOT_FOUND", "PATH_OUTSIDE_WORKS
 
 
 def begin(room: Room, call: Call, op: str, args: dict[str, Any]) -> None:
-    """Start `op`; the call is settled now or later, with a failure when it cannot be done."""
+    """Start `op`; the call is settled now or later, with a failure when it cannot be done.
+
+    An exception in a callback of it is such a failure, and ends nothing else.
+    """
     room.begun += 1
+    with room.loop.owned(lambda error: call.fail(_failure(room, error, {}))):
+        _begin(room, call, op, args)
+
+
+def _begin(room: Room, call: Call, op: str, args: dict[str, Any]) -> None:
     if op in WRITING and room.replica is not None and not room.settings.is_read_only:
         call.complete = room.replica.completing(room)
     try:
@@ -110,7 +118,7 @@ def _failure(room: Room, error: Exception, args: dict[str, Any]) -> dict[str, An
         return from_os_error(error, path)
     if isinstance(error, MemoryError):
         return failure("FILE_TOO_LARGE", "there is not enough memory for this")
-    return failure("INTERNAL_ERROR", "%s: %s" % (type(error).__name__, error))
+    return internal(error)
 
 
 def _with_near_paths(room: Room, result: dict[str, Any], path: str) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class Children:
         self._rlimits = rlimits
         self._offering = offering
         self._on_exit: dict[int, Callable[[int, resource.struct_rusage], None]] = {}
+        self.guarded: Callable[[Callable[..., None]], Callable[..., None]] = _as_it_is
+        """Makes callbacks of which an exception ends no others; see the loop."""
 
     def spawn(
         self,
@@ -72,7 +74,7 @@ class Children:
             if self._offering:
                 self._offering.end()
             limit_command(pid, self._rlimits)
-        self._on_exit[pid] = on_exit
+        self._on_exit[pid] = self.guarded(on_exit)
         return pid
 
     def reap(self) -> None:
@@ -91,6 +93,10 @@ class Children:
     def are_all_known(self, pid: int) -> bool:
         """Whether no started process but `pid` runs."""
         return not set(self._on_exit) - {pid}
+
+
+def _as_it_is(callback: Callable[..., None]) -> Callable[..., None]:
+    return callback
 
 
 def exit_code(status: int) -> int:

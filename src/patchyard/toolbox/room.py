@@ -29,6 +29,7 @@ class Room:
         self.workspace = Workspace(settings.workspace)
         self.loop = Loop()
         self.children = Children(settings.rlimits, settings.offering)
+        self.children.guarded = self.loop.guarded
         self.jobs: dict[str, Command] = {}
         self.running: set[Command] = set()  # jobs among them
         self.shells: dict[str, Shell] = {}

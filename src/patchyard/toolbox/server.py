@@ -12,6 +12,7 @@ import sys
 import time
 
 from . import operations, processes, walled
+from .answers import failure, internal
 from .calls import Call, Register, killed_for_memory, killed_in_group
 from .commands import find_shell
 from .confinement import Offering, confine, make_home
@@ -20,7 +21,7 @@ from .entrances import Listener
 from .passing import receive
 from .room import Room
 from .settings import PASSED, Settings
-from .wire import PROTOCOL, WireError, encode
+from .wire import PROTOCOL, TOO_DEEP, WireError, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Server:
         self._token = os.urandom(8).hex()
         self._grace: Timer | None = None
         self._is_ending = False
+        self._room.loop.owner = _endured
 
     def run(self) -> None:
         """Serve until told to end, or nobody has been connected for the grace time."""
@@ -127,9 +129,21 @@ class Server:
         if do == "end":
             self.end()
         elif isinstance(do, str) and do in handlers:
-            handlers[do](connection, message)
+            try:
+                handlers[do](connection, message)
+            except Exception as error:  # noqa: BLE001 - of one request: the others go on
+                self._on_defect(connection, message, error)
         else:
             connection.send(encode({"say": "error", "message": "no such request"}))
+
+    def _on_defect(self, connection: Connection, message: dict[str, Any], error: Exception) -> None:
+        """Settle the call that a request was about; else tell the peer."""
+        failed = internal(error)
+        call = self._register.calls.get(str(message.get("call_id")))
+        if call is not None and call.frame is None:
+            call.fail(failed)
+        else:
+            connection.send(encode({"say": "error", "message": failed["message"]}))
 
     def _on_hello(self, connection: Connection, _message: dict[str, Any]) -> None:
         hello = {
@@ -230,7 +244,9 @@ def encode_result(call_id: str, result: dict[str, Any]) -> bytes:
 def _try_to_encode(call_id: str, result: dict[str, Any]) -> bytes | None:
     try:
         return encode({"say": "result", "call_id": call_id, "result": result})
-    except WireError:
+    except WireError as error:
+        if isinstance(error.__cause__, RecursionError):
+            return _try_to_encode(call_id, failure("INTERNAL_ERROR", "the result is %s" % TOO_DEEP))
         return None
 
 
@@ -251,6 +267,10 @@ def _is_id(value: str) -> bool:
         and value.isascii()
         and all(character.isalnum() or character in "-_.:" for character in value)
     )
+
+
+def _endured(_error: Exception) -> None:
+    """Go on after an exception in what is of no call: its connection or its start is told."""
 
 
 def _ignore(_number: int, _frame: object) -> None:

@@ -6,9 +6,9 @@ Knows nothing of calls but what they are told, and whom a question can be put to
 from __future__ import annotations
 
 import hashlib
-import json
 
 from .talking import Talker
+from .wire import dumped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class McpServer:
         if method.partition("/")[0] not in self.allowed or method not in ASKABLE:
             return False
         turn = next((turn for turn in self.turns if turn.can_ask), None)
-        text = json.dumps(params, separators=(",", ":"))
+        text = dumped(params)
         if turn is None or len(text) > ASKED_BYTES:
             return False
         turn.ask(method, number, text)
@@ -189,7 +189,7 @@ def described(tool: object) -> tuple[str, str]:
     if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
         raise Fault("it listed a tool without a name")
     kept = {key: tool[key] for key in DESCRIBED if tool.get(key) is not None}
-    return tool["name"], json.dumps(kept, sort_keys=True, separators=(",", ":"))
+    return tool["name"], dumped(kept, is_sorted=True)
 
 
 def pin_of(text: str) -> str:

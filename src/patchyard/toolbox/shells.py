@@ -11,7 +11,7 @@ import os
 import time
 
 from . import arguments, processes
-from .answers import Refusal
+from .answers import Refusal, internal
 from .capture import Capture
 from .commands import KILL_AGAIN_S, KILL_LIMIT_S, environment, find_shell, verdict
 from .levels import level_of
@@ -71,13 +71,14 @@ class Shell:
         try:
             directory = open_directory(self._room, args)
             script = SCRIPT.format(commands=COMMANDS_FD, codes=CODES_FD, token=self._token)
-            self.pid = self._room.children.spawn(
-                [find_shell(), "--norc", "--noprofile", "-c", script],
-                environment(self._room, variables(args), self._mark),
-                directory,
-                parked,
-                self._on_exit,
-            )
+            with self._room.loop.owned(self._fail):
+                self.pid = self._room.children.spawn(
+                    [find_shell(), "--norc", "--noprofile", "-c", script],
+                    environment(self._room, variables(args), self._mark),
+                    directory,
+                    parked,
+                    self._on_exit,
+                )
         except BaseException:
             for fd in (self._commands, self._codes, self._out, self._err):
                 os.close(fd)
@@ -88,8 +89,15 @@ class Shell:
                     os.close(fd)
         os.set_blocking(self._codes, False)
         os.set_blocking(self._commands, False)
-        self._room.loop.watch(self._codes, self._on_code)
-        self._renew_streams()
+        with self._room.loop.owned(self._fail):
+            self._room.loop.watch(self._codes, self._on_code)
+            self._renew_streams()
+
+    def _fail(self, error: Exception) -> None:
+        """Fail the present call after an exception, and end the shell: its state is not known."""
+        if self._call is not None:
+            self._call.fail(internal(error))
+        self.kill("INTERNAL_ERROR")
 
     def _renew_streams(self) -> None:
         for name, fd in (("stdout", self._out), ("stderr", self._err)):
@@ -156,10 +164,11 @@ class Shell:
                 self._settle(int(code))
 
     def _settle(self, code: int | None, note: str = "") -> None:
-        call, self._call = self._call, None
+        call = self._call
         if self._timer is not None:
             self._timer.cancel()
-        if call is None:
+        if call is None or call.is_over:
+            self._call = None
             return
         for stream in self._streams.values():
             stream.read()
@@ -169,22 +178,22 @@ class Shell:
         if self._reason is not None:
             found = {"success": False, "error": self._reason, "message": ""}
         found["message"] = (found["message"] + note).lstrip("; ")
-        call.settle(
-            {
-                **found,
-                "exit_code": code,
-                "stdout": out.take_text(),
-                "stderr": err.take_text(),
-                "stdout_bytes": out.total,
-                "stderr_bytes": err.total,
-                "truncated": out.is_truncated or err.is_truncated,
-                "elapsed_s": elapsed_s,
-                "is_background": False,
-                "command": self._command,
-                "security_level": level_of(self._command),
-                "session": self._name,
-            }
-        )
+        result = {
+            **found,
+            "exit_code": code,
+            "stdout": out.take_text(),
+            "stderr": err.take_text(),
+            "stdout_bytes": out.total,
+            "stderr_bytes": err.total,
+            "truncated": out.is_truncated or err.is_truncated,
+            "elapsed_s": elapsed_s,
+            "is_background": False,
+            "command": self._command,
+            "security_level": level_of(self._command),
+            "session": self._name,
+        }
+        self._call = None
+        call.settle(result)
 
     def kill(self, reason: str) -> None:
         """Kill the shell with everything it started; it is lost with its variables."""

@@ -5,7 +5,6 @@ Knows no method. What comes out is read within bounds; what is no object is coun
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -14,6 +13,7 @@ from . import processes
 from .capture import Capture
 from .commands import KILL_AGAIN_S, KILL_LIMIT_S, STRAGGLER_S, signal_name
 from .loop import WRITE
+from .wire import TooDeep, dumped, loaded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,13 +58,14 @@ class Talker:
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
         (asked, self._into), (self._out, said), (told, errors) = pipes
         try:
-            self.pid = room.children.spawn(
-                launch.argv,
-                launch.env,
-                launch.directory,
-                {0: asked, 1: said, 2: errors},
-                self._on_exit,
-            )
+            with room.loop.owned(self._fail):
+                self.pid = room.children.spawn(
+                    launch.argv,
+                    launch.env,
+                    launch.directory,
+                    {0: asked, 1: said, 2: errors},
+                    self._on_exit,
+                )
         except BaseException:
             for fd in (self._into, self._out, told):
                 os.close(fd)
@@ -75,26 +76,32 @@ class Talker:
         os.set_blocking(self._into, False)
         os.set_blocking(self._out, False)
         self._errors = Capture(told, ERRORS_BYTES, lambda _text: None)
-        room.loop.watch(self._out, lambda _events: self._listen())
-        room.loop.watch(told, lambda _events: self._on_errors())
+        with room.loop.owned(self._fail):
+            room.loop.watch(self._out, lambda _events: self._listen())
+            room.loop.watch(told, lambda _events: self._on_errors())
 
     def say(self, message: dict[str, Any]) -> None:
         """Send an object, as fast as the process reads."""
         if not self.is_open:
             return
         was_empty = not self._pending
-        self._pending += json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
+        self._pending += dumped(message).encode("ascii") + b"\n"
         if len(self._pending) > PENDING_BYTES:
             self._close("it does not read what it is sent")
         elif was_empty:
             self._flush()
+
+    def _fail(self, error: Exception) -> None:
+        """End it after an exception in what was made of its words."""
+        self.end("this toolbox failed on what it said: %s: %s" % (type(error).__name__, error))
 
     def _flush(self) -> None:
         try:
             while self._pending:
                 del self._pending[: os.write(self._into, self._pending)]
         except BlockingIOError:
-            self._room.loop.watch(self._into, lambda _events: self._flush(), WRITE)
+            with self._room.loop.owned(self._fail):
+                self._room.loop.watch(self._into, lambda _events: self._flush(), WRITE)
             return
         except OSError:
             self._pending.clear()  # it has closed its input; its output says when it is over
@@ -113,11 +120,19 @@ class Talker:
         if b"\n" in piece:
             *lines, self._heard = self._heard.split(b"\n")  # at once: a piece may be all line ends
             for line in lines:
-                found = parsed(bytes(line)) if line and self.is_open else None
-                if found is not None:
-                    self._hear(found)
+                if line and self.is_open:
+                    self._take(bytes(line))
         if self.is_open and len(self._heard) > LONGEST_LINE:
             self._close("it said more than %d bytes in one line" % LONGEST_LINE)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            found = parsed(line)
+        except TooDeep as error:
+            self._close("what it said is %s" % error)
+            return
+        if found is not None:
+            self._hear(found)
 
     def _on_errors(self) -> None:
         if self._errors.fd is not None and self._errors.read():
@@ -191,10 +206,12 @@ def telling(text: str) -> str:
 
 
 def parsed(line: bytes) -> dict[str, Any] | None:
-    """Return the object in a line; None where it holds none."""
+    """Return the object in a line; None where it holds none. Raises TooDeep."""
     try:
-        found = json.loads(line.decode("utf-8", "replace"), parse_int=_whole)
-    except (ValueError, RecursionError):
+        found = loaded(line.decode("utf-8", "replace"), parse_int=_whole)
+    except TooDeep:
+        raise
+    except ValueError:
         return None
     return found if isinstance(found, dict) else None
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 PROTOCOL = 1
+DEEPEST = 100  # levels of what others write; what is honest has a tenth of them
+TOO_DEEP = "nested too deep"
 HEADER = struct.Struct(">I")
 MAX_FRAME_BYTES = 32 * 1024 * 1024
 MOST_PARTS = 500_000
@@ -53,13 +55,62 @@ class WireError(Exception):
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """Return `message` as one frame. Raises WireError when it would pass MAX_FRAME_BYTES."""
-    body = json.dumps(message, separators=(",", ":")).encode("ascii")
+    """Return `message` as one frame.
+
+    Raises WireError when it would pass MAX_FRAME_BYTES, or is nested too deep.
+    """
+    try:
+        body = json.dumps(message, separators=(",", ":")).encode("ascii")
+    except RecursionError as error:
+        raise WireError("a frame is nested too deep") from error
     if len(body) > MAX_FRAME_BYTES:
         raise WireError(
             "a frame of %d bytes is over the limit of %d" % (len(body), MAX_FRAME_BYTES)
         )
     return HEADER.pack(len(body)) + body
+
+
+class TooDeep(ValueError):
+    """JSON that is nested deeper than anything honest."""
+
+
+def dumped(value: object, *, is_sorted: bool = False) -> str:
+    """Return a value as JSON in ASCII, the names in order where asked. Raises TooDeep."""
+    try:
+        return json.dumps(value, sort_keys=is_sorted, separators=(",", ":"))
+    except RecursionError as error:
+        raise TooDeep(TOO_DEEP) from error
+
+
+def loaded(text: str | bytes | bytearray, **how: Any) -> Any:
+    """Return what another wrote as JSON; `how` is what `json.loads` takes.
+
+    Raises ValueError for what is no JSON, and TooDeep for what is nested deeper than DEEPEST:
+    written down again, or walked through, it would end in a RecursionError somewhere else.
+    """
+    try:
+        value = json.loads(text, **how)
+    except RecursionError as error:
+        raise TooDeep(TOO_DEEP) from error
+    if len(text) > 2 * DEEPEST and is_deeper(value, DEEPEST):
+        raise TooDeep(TOO_DEEP)
+    return value
+
+
+def is_deeper(value: object, most: int) -> bool:
+    """Whether lists and objects, as `json` reads them, are nested deeper than `most` levels."""
+    level = [value]
+    for _ in range(most):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
 
 
 class Decoder:
@@ -164,6 +215,7 @@ _JSON = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
 
 
 __all__ = [
+    "DEEPEST",
     "HEADER",
     "KEPT_BYTES",
     "MAX_FRAME_BYTES",
@@ -173,8 +225,13 @@ __all__ = [
     "PROTOCOL",
     "REPLACEMENT",
     "ROOM_BYTES",
+    "TOO_DEEP",
     "UNPAIRED",
     "Decoder",
+    "TooDeep",
     "WireError",
+    "dumped",
     "encode",
+    "is_deeper",
+    "loaded",
 ]

@@ -13,6 +13,7 @@ from patchyard.domain.codec import is_deeper
 from patchyard.domain.errors import UsageError
 from patchyard.domain.nearness import near_names
 from patchyard.domain.tooling import DEEPEST, ToolSpec
+from patchyard.toolbox.wire import loaded
 
 PATH_FIELDS = frozenset({"path", "cwd"})
 WRAPPERS = frozenset({"arguments", "args", "input", "parameters", "params", "kwargs"})
@@ -105,8 +106,8 @@ def _unwrapped(arguments: Mapping[str, Any], properties: Mapping[str, Any]) -> M
         return arguments
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
+            value = loaded(value)
+        except ValueError:
             return arguments
     is_use = isinstance(value, Mapping) and not is_deeper(value, DEEPEST)
     return value if is_use else arguments

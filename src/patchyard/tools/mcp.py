@@ -13,6 +13,7 @@ from patchyard.domain.mcp import MCP_CALL, ListedTool, McpServer
 from patchyard.domain.messages import Image
 from patchyard.domain.schemas import misfit
 from patchyard.domain.tooling import DEEPEST, Effect, ToolResult, ToolSpec
+from patchyard.toolbox.wire import loaded
 from patchyard.tools import claims
 from patchyard.tools.shape import ToolboxTool
 
@@ -52,8 +53,8 @@ def show(result: ToolResult) -> str:
 def _answered(text: str) -> Mapping[str, Any] | None:
     """Return the answer as an object, None where it is none that can be read."""
     try:
-        answer = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
+        answer = loaded(text) if text else {}
+    except ValueError:
         return None  # it was cut on its way
     return answer if isinstance(answer, dict) and not is_deeper(answer, DEEPEST) else None
 

@@ -3,7 +3,6 @@
 They are OSV documents, one file each or in the zip files that osv.dev gives for each ecosystem.
 """
 
-import json
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from patchyard.domain.advisories import Advisory, advisories_of
 from patchyard.domain.gate_findings import MESSAGE_CHARS, GateFinding, NothingToGoBy
 from patchyard.domain.locked import LOCK_FILES, Locked, locked_in
 from patchyard.domain.patch_lines import Lines
+from patchyard.toolbox.wire import loaded
 
 DOCUMENT_BYTES = 4 * 1024 * 1024
 FOLDER = "advisories"  # in the home
@@ -70,8 +70,8 @@ def _packed(path: Path) -> Iterator[bytes]:
 
 def _read(content: bytes) -> list[Advisory]:
     try:
-        return advisories_of(json.loads(content))
-    except (ValueError, RecursionError):
+        return advisories_of(loaded(content))
+    except ValueError:
         return []
 
 

@@ -4,7 +4,6 @@ Lines of a test name a file without its folder, so `go list` says before where p
 `{"ImportPath": "example.org/shop", "Dir": "/home/ada/shop"}`.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,6 +19,7 @@ from patchyard.domain.gate_findings import (
 )
 from patchyard.domain.gates import Gate, Severity
 from patchyard.domain.report_paths import path_in_tree
+from patchyard.toolbox.wire import loaded
 from patchyard.validators.junit import MOST_TESTS
 from patchyard.validators.text import LONGEST, named_in
 
@@ -54,8 +54,8 @@ def _event(line: str) -> Mapping[str, Any] | None:
     if not line.startswith("{"):
         return None
     try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):
+        event = loaded(line)
+    except ValueError:
         return None
     return event if isinstance(event, dict) else None
 

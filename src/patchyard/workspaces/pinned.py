@@ -214,7 +214,6 @@ class GitTrees:
 
     def synthetic_git(self, base: Base) -> Path:
         """Return a folder that holds just the agent's `.git`, made once per base."""
-
         history, made = self.history_of(base), self.bases.synthetic_git
         return self._mended(base, lambda: made(self.git_of(base), base, history))
 
