@@ -274,7 +274,7 @@ def make_disk(folder: Path, file: Path) -> None:
         timeout=TOOL_TIMEOUT_S,
         env={"PATH": os.defpath, "LC_ALL": "C"},
     )
-    if words := death(run.returncode, run.stderr):
+    if words := death(run.returncode, _said(run.stderr)):
         raise EnvironmentUnavailable(f"mke2fs {words}", hint=FREE_MEMORY)
     if run.returncode != 0:
         raise EnvironmentUnavailable(

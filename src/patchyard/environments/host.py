@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shlex
 import stat
 import tempfile
 from collections.abc import Mapping
@@ -272,12 +273,25 @@ def _refuse_mounts(spec: EnvironmentSpec, kind: ExecutionEnvironment) -> None:
 
 def _refuse_closed(workspace: str, identity: AgentIdentity) -> None:
     closed = _closed_folder(workspace, identity)
-    if closed is not None:
-        raise EnvironmentUnavailable(
-            f"the agent's user (UID {identity.uid}) cannot pass through {closed}",
-            hint="set PATCHYARD_HOME to a folder below one that all may pass, such as "
-            "/var/lib/patchyard, or take `--in process`",
-        )
+    if closed is None:
+        return
+    elsewhere = (
+        "set PATCHYARD_HOME to a folder below one that all may pass, such as "
+        "/var/lib/patchyard; or take `--in process`"
+    )
+    quoted = shlex.quote(closed)
+    try:
+        owner = Path(closed).stat().st_uid
+    except OSError as error:
+        whose, hint = f", which cannot be looked at ({error.strerror})", elsewhere
+    else:
+        whose = f", which belongs to UID {owner}{'' if owner else ' (root)'}"
+        hint = f"{elsewhere}; or let that user pass: `chmod o+x {quoted}`"
+        if closed == os.path.realpath(workspace):
+            hint = f"give it to that user: `chown -hR {identity.uid} {quoted}`; or {elsewhere}"
+    raise EnvironmentUnavailable(
+        f"the agent's user (UID {identity.uid}) cannot pass through {closed}{whose}", hint=hint
+    )
 
 
 def _closed_folder(path: str, identity: AgentIdentity) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 
 from .answers import Refusal, failure, from_os_error, internal
+from .denials import Denied
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +116,10 @@ def _failure(room: Room, error: Exception, args: dict[str, Any]) -> dict[str, An
     if isinstance(error, Refusal):
         return _with_near_paths(room, error.result, path)
     if isinstance(error, OSError):
-        return from_os_error(error, path)
+        result = from_os_error(error, path)
+        if isinstance(error, Denied):
+            result["message"] += ": %s" % error.told(room.workspace.root)
+        return result
     if isinstance(error, MemoryError):
         return failure("FILE_TOO_LARGE", "there is not enough memory for this")
     return internal(error)

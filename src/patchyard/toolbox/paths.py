@@ -7,9 +7,12 @@ import os
 import stat
 
 from .answers import Refusal
+from .denials import Denied, denied_change, denied_entry, denied_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from typing_extensions import Self
 
 MAX_LINKS = 40  # as the kernel's own limit
@@ -19,7 +22,7 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class Place:
     """A name in an open folder of the workspace; close it, or use it as a context manager.
 
-    `name` is empty for the workspace itself.
+    `name` is empty for the workspace itself. What the system denies within it is raised as Denied.
     """
 
     def __init__(self, folders: list[tuple[bytes, int]], name: bytes) -> None:
@@ -45,9 +48,12 @@ class Place:
             return None
 
     def open(self, flags: int) -> int:
-        """Open it; never through a link, never waiting for a FIFO or device."""
+        """Open it; never through a link, never waiting for a FIFO or device. Raises Denied."""
         wanted = flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        return os.open(self.name or b".", wanted, dir_fd=self.parent)
+        try:
+            return os.open(self.name or b".", wanted, dir_fd=self.parent)
+        except PermissionError as error:
+            raise denied_entry(error, self.relative, self.parent, self.name) from error
 
     def open_folder(self) -> int:
         """Open it as a folder to read. Raises Refusal when it is none."""
@@ -60,8 +66,11 @@ class Place:
             raise Refusal("NOT_A_DIRECTORY", message) from None
 
     def open_parent(self) -> int:
-        """Open the folder it lies in, to read."""
-        return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.parent)
+        """Open the folder it lies in, to read. Raises Denied."""
+        try:
+            return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.parent)
+        except PermissionError as error:
+            raise denied_folder(error, os.path.dirname(self.relative), self.parent) from error
 
     def open_file(self) -> tuple[int, os.stat_result]:
         """Open it as a regular file to read. Raises Refusal when it is none."""
@@ -79,8 +88,17 @@ class Place:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        close_folders(self._folders)
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if isinstance(error, PermissionError) and not isinstance(error, Denied):
+                raise denied_change(error, self.relative, self.parent, self.name) from error
+        finally:
+            close_folders(self._folders)
 
 
 def require_regular(found: os.stat_result, shown: str) -> None:
@@ -113,12 +131,18 @@ class Workspace:
     def locate(self, path: str, *, makes_folders: bool = False, follows_last: bool = True) -> Place:
         """Walk to `path`. Raises Refusal when it leaves the workspace or a folder is missing.
 
+        Raises Denied where the user may not pass, or not make a folder.
         Links that stay inside are followed. `makes_folders` makes the missing ones on the way;
         without `follows_last` a link at the very end is the place itself.
         """
         walk = _Walk(self, path, makes_folders=makes_folders)
         try:
             return walk.to_end(follows_last=follows_last)
+        except PermissionError as error:
+            names, folder = [name for name, _ in walk.folders[1:]], walk.folders[-1][1]
+            denied = denied_folder(error, os.fsdecode(b"/".join(names)), folder)
+            close_folders(walk.folders)
+            raise denied from error
         except BaseException:
             close_folders(walk.folders)
             raise

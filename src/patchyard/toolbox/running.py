@@ -7,6 +7,7 @@ import os
 from . import arguments
 from .answers import Refusal, success
 from .commands import DEFAULT_TIMEOUT_S, SHELLS, Command, Launch, environment, find_shell
+from .denials import denied_folder
 from .levels import level_of
 from .room import MAX_JOBS
 
@@ -88,11 +89,18 @@ def start(
 
 
 def open_directory(room: Room, args: dict[str, Any]) -> int:
-    """Return the folder that `cwd` names, opened. Raises Refusal."""
+    """Return the folder that `cwd` names, opened. Raises Refusal, Denied."""
     cwd = arguments.text(args, "cwd", ".")
     try:
         with room.workspace.locate(cwd) as place:
-            return place.open_folder()
+            folder = place.open_folder()
+            try:
+                os.stat(".", dir_fd=folder)  # as a command that starts in it has to
+            except PermissionError as error:
+                denied = denied_folder(error, place.relative, folder)
+                os.close(folder)
+                raise denied from error
+            return folder
     except Refusal as refusal:
         if refusal.result["error"] == "FILE_NOT_FOUND":
             raise Refusal("DIRECTORY_NOT_FOUND", "no folder %s" % cwd) from None
