@@ -6,6 +6,7 @@ from dataclasses import replace
 import click
 
 from patchyard.cli.asking import TerminalApprover
+from patchyard.cli.done_again import nothing_done
 from patchyard.cli.looking import look_at
 from patchyard.cli.opening import opened
 from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option, visible
@@ -47,9 +48,10 @@ def execute(plan_id: str, output_format: str, kind: str | None, *, stream: bool)
     """Carry out a strategized plan and prove it; harmless when that is done already."""
 
     async def job(workflow: Workflow, found: str) -> PlanState:
-        return await workflow.execute(found, environment=place_named(kind) if kind else None)
+        return await workflow.execute(found, environment=place)
 
-    _work("plan execute", plan_id, job, output_format, stream=stream)
+    place = place_named(kind) if kind else None
+    _work("plan execute", plan_id, job, output_format, stream=stream, place=place)
 
 
 @click.command(epilog="Example: agents plan resume @last")
@@ -107,7 +109,15 @@ def _leave(command: str, plan_id: str, output_format: str) -> None:
     carry_out(command, output_format, work)
 
 
-def _work(command: str, plan_id: str, job: Job, output_format: str, *, stream: bool) -> None:
+def _work(
+    command: str,
+    plan_id: str,
+    job: Job,
+    output_format: str,
+    *,
+    stream: bool,
+    place: str | None = None,
+) -> None:
     async def work() -> Outcome:
         async with opened(plan_id) as (equipment, found):
             state = (await Ledger.open(equipment.store, equipment.clock, found)).state
@@ -116,9 +126,21 @@ def _work(command: str, plan_id: str, job: Job, output_format: str, *, stream: b
             with watching(found, is_json=is_json, stream=stream, spoken=spoken) as watched:
                 approver = TerminalApprover(spoken, is_json=is_json)
                 work = job(Workflow(equipment, watching=watched, approver=approver), found)
-                return await carried(equipment, found, work)
+                outcome = await carried(equipment, found, work)
+            if outcome.error:
+                return outcome
+            now = (await Ledger.open(equipment.store, equipment.clock, found)).state
+            return _with_note(outcome, nothing_done(state, now, place=place))
 
     carry_out(command, output_format, work, stream=stream)
+
+
+def _with_note(outcome: Outcome, note: str) -> Outcome:
+    """Return the outcome with one line on top, in its data as `nothing_done`; "" adds none."""
+    if not note:
+        return outcome
+    data = {**outcome.data, "nothing_done": note}
+    return replace(outcome, data=data, text=f"{visible(note)}\n{outcome.text}")
 
 
 __all__ = ["Job", "cancel", "execute", "plan_argument", "resume", "strategize", "stream_option"]

@@ -1,0 +1,42 @@
+"""What is said where a command found its work done: that it did nothing, and what does it again."""
+
+from patchyard.domain.lineage import REPLAYS
+from patchyard.domain.plan import Phase, State
+from patchyard.domain.state import PlanState
+from patchyard.engine.sites import general_kind
+
+DONE = frozenset({State.COMPLETE, State.APPLIED})
+
+
+def nothing_done(before: PlanState, after: PlanState, *, place: str | None = None) -> str:
+    """Return one line where no work was left to do, "" where something was done.
+
+    `place` is the kind or resource that the command named for the work.
+    """
+    step = (before.phase, before.state)
+    if before.state not in DONE or step != (after.phase, after.state):
+        return ""
+    if before.steered.paused is not None:
+        return ""
+    origin = _thinker(before)
+    said = f"nothing was done: the plan is {'/'.join(step)}"
+    if before.phase == Phase.STRATEGIZE:
+        return f"{said}; `agents plan execute {before.plan_id}` goes on"
+    again = f"`agents plan retry {origin}` tries again, from the last checkpoint"
+    kind = str(general_kind(before.known))
+    if place is None or place in {kind, before.known.environment}:
+        return f"{said}; {again}"
+    fork = f"`agents plan fork {origin} --at 0 --no-start`"
+    execute = f"`agents plan execute NEW --in {place}`"
+    where = f"its work was done in {kind}, not in {place}"
+    return f"{said}, {where}; to do it there, make a plan NEW by {fork}, then {execute}"
+
+
+def _thinker(state: PlanState) -> str:
+    """Return the plan that can be forked: of a replay, which has no actor, what it replayed."""
+    lineage = state.known.lineage
+    is_replay = state.known.agent == REPLAYS and lineage is not None
+    return lineage.plan_id if lineage is not None and is_replay else state.plan_id
+
+
+__all__ = ["nothing_done"]

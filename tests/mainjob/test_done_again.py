@@ -1,0 +1,56 @@
+"""A command that finds its work done says that it did nothing, and what does it again."""
+
+import re
+
+import pytest
+
+from mainjob.driver import Desk, write
+
+pytestmark = pytest.mark.service("bubblewrap")
+
+
+def text(desk: Desk, *words: str) -> str:
+    said = desk.agents(*words, is_json=False)
+    assert said.code == 0, said.message
+    return said.out.decode()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("strategize",), ("execute",), ("resume",), ("execute", "--in", "host")],
+    ids=["strategize", "execute", "resume", "execute-elsewhere"],
+)
+def test_what_was_done_before_is_said_to_be_done(desk: Desk, words: tuple[str, ...]) -> None:
+    plan = desk.run(write("x", "x\n")).data["plan_id"]
+    said = text(desk, "plan", words[0], plan, *words[1:])
+    assert said.startswith("nothing was done: the plan is execute/complete")
+    assert f"agents plan {'fork' if '--in' in words else 'retry'} {plan}" in said
+    told = desk.agents("plan", words[0], plan, *words[1:])
+    assert told.data["nothing_done"] == said.split("\n")[0]
+
+
+def test_the_words_for_another_place_do_the_work_there(desk: Desk) -> None:
+    plan = desk.run(write("x", "x\n")).data["plan_id"]
+    said = text(desk, "plan", "execute", plan, "--in", "host")
+    assert "done in process, not in host" in said
+    fork, execute = re.findall("`agents ([^`]+)`", said.split("\n")[0])[-2:]
+    new = desk.agents(*fork.split()).data["plan_id"]
+    done = desk.agents(*execute.replace("NEW", new).split())
+    assert (done.code, done.data["environment"], done.data["changed"]) == (0, "host", True)
+    assert "nothing_done" not in done.data
+
+
+def test_what_is_done_now_is_not_said_to_be_done_before(desk: Desk) -> None:
+    manual = ("--automation-profile", "manual")
+    plan = desk.run(write("x", "x\n"), options=manual).data["plan_id"]
+    for verb in ("strategize", "execute"):
+        assert "nothing was done" not in text(desk, "plan", verb, plan)
+    said = desk.agents("plan", "execute", plan).data["nothing_done"]
+    assert "execute/complete" in said
+
+
+def test_a_plan_that_was_planned_before_is_to_be_executed(desk: Desk) -> None:
+    manual = ("--automation-profile", "manual")
+    plan = desk.run(write("x", "x\n"), options=manual).data["plan_id"]
+    text(desk, "plan", "strategize", plan)
+    assert f"`agents plan execute {plan}` goes on" in text(desk, "plan", "strategize", plan)
