@@ -122,6 +122,19 @@ async def test_only_the_engines_user_can_speak_to_the_toolbox(start: Start, yard
     assert {found.st_uid for found in facts} == {os.geteuid()}
 
 
+async def test_signals_from_inside_to_what_is_first_there_end_nothing(
+    start: Start, yard: Yard
+) -> None:
+    running = await start(yard.spec())
+    names = "TERM INT HUP QUIT USR1 USR2 ALRM PIPE XFSZ XCPU CHLD"
+    sent = f"for name in {names}; do kill -$name 1; done"
+    await running.run(f"[ $PPID != 1 ] || {{ {sent}; }}")  # the machine's own is none of ours
+    for name in ("TERM", "INT", "HUP"):  # bash ignores a QUIT
+        result = await running.result(f"kill -{name} $$; sleep 9")
+        assert result["signal"] == f"SIG{name}", result
+    assert await running.run("echo alive") == "alive"
+
+
 async def test_an_unknown_call_is_not_known(start: Start, yard: Yard) -> None:
     running = await start(yard.spec())
     assert await running.toolbox.attach("01NEVER") is None
