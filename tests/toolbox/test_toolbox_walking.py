@@ -30,6 +30,22 @@ def test_walks_files_in_order_past_what_nobody_searches(top: int) -> None:
     assert [found.path for found in entries(top, "")] == ["a", "a/one", "b", "b/two", "c"]
 
 
+def test_a_fifo_in_the_place_of_a_file_that_was_found_is_not_read(top: int, tmp_path: Path) -> None:
+    walking = walk(top, "")  # kept: its folders are open as long as it goes on
+    found = next(each for each in walking if each.path == "c")
+    place = tmp_path / "top/c"
+    place.unlink()
+    os.mkfifo(place)
+    writing = os.open(place, os.O_RDWR)  # as who swapped it would hold it open, and write
+    os.write(writing, b"without end")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert found.read(100) is None
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert os.read(writing, 100) == b"without end"
+    os.close(writing)
+    assert list(walking) == []
+
+
 def test_a_folder_that_goes_while_it_is_walked_is_passed_over(top: int, tmp_path: Path) -> None:
     seen = []
     for found in entries(top, ""):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,17 +31,23 @@ class Found:
         self.path = path
 
     def open(self) -> int:
-        """Open it; never through a link, never waiting."""
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        return os.open(self.entry.name, flags, dir_fd=self.folder)
+        """Open it; never through a link, never waiting. Raises OSError for what is no file by now.
+
+        Whoever writes there may have put a FIFO in its place, which gives as much as they like.
+        """
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        descriptor = os.open(self.entry.name, flags, dir_fd=self.folder)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise FileNotFoundError(errno.ENOENT, "no file any more", self.path)
+        return descriptor
 
     def read(self, limit: int) -> bytes | None:
         """Return its content; None when it is larger than `limit` or cannot be read."""
         try:
-            if self.entry.stat(follow_symlinks=False).st_size > limit:
-                return None
             with open(self.open(), "rb") as file:
-                return file.read(limit)
+                found = os.fstat(file.fileno()).st_size
+                return file.read(limit) if found <= limit else None
         except OSError:
             return None
 
