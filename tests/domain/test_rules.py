@@ -101,19 +101,20 @@ def test_a_missing_container_says_how_to_link_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spent", "word"),
+    ("spent", "name", "word"),
     [
-        (Spent(), None),
-        (Spent(steps=200), "200 steps"),
-        (Spent(usd=5.0), "5 USD"),
-        (Spent(usd=9.0, is_priced=False), None),
-        (Spent(input_tokens=UNPRICED_TOKENS, is_priced=False), "tokens"),
-        (Spent(seconds=3600.0), "3600 s"),
+        (Spent(), "", ""),
+        (Spent(steps=200), "steps", "200 steps"),
+        (Spent(usd=5.0), "usd", "5 USD"),
+        (Spent(usd=9.0, is_priced=False), "", ""),
+        (Spent(input_tokens=UNPRICED_TOKENS, is_priced=False), "tokens", "tokens"),
+        (Spent(seconds=3600.0), "seconds", "3600 s"),
     ],
 )
-def test_the_first_limit_that_is_reached_is_named(spent: Spent, word: str | None) -> None:
-    said = passed_limit(PlanLimits(), spent)
-    assert said is None if word is None else word in str(said)
+def test_the_first_limit_that_is_reached_is_named(spent: Spent, name: str, word: str) -> None:
+    passed = passed_limit(PlanLimits(), spent)
+    assert (passed.name if passed else "") == name
+    assert word in (passed.told if passed else "")
 
 
 def test_a_limit_of_tokens_counts_both_ways() -> None:

@@ -98,6 +98,7 @@ async def test_what_does_not_fit_the_plans_own_limits_is_not_recorded(
         meter.begin(TurnRequested(turn=1))
         with pytest.raises(LimitReached, match=said) as caught:
             await meter.reserve(ask)
+        assert caught.value.details["limit_name"] == said.rsplit(maxsplit=1)[-1].lower()
         assert ledger.state.version == before
         assert "plan limit" in caught.value.hint
 
@@ -255,6 +256,7 @@ async def test_a_plan_has_a_limit_of_calls_of_its_own(site: Worksite) -> None:
         plan_id = await site.made(workflow, site.asked(ADD, ADD, ADD))
         ledger = await site.ledger(equipment, plan_id)
         await ledger.record(LimitsChanged(limits=PlanLimits(calls=1)))
-        with pytest.raises(LimitReached, match="1 call of a tool"):
+        with pytest.raises(LimitReached, match="1 call of a tool") as caught:
             await workflow.run(plan_id)
+        assert caught.value.details["limit_name"] == "calls"
         assert (await site.ledger(equipment, plan_id)).state.tool_calls == 1

@@ -112,7 +112,8 @@ async def test_shared_time_is_set_aside_again_after_the_journal_was_in_trouble(
         async def booked(*bookings: Move) -> None:
             slices = [each for each in bookings if isinstance(each, SetAside)]
             if slices and len(began) > 0:
-                raise troubles.pop() if troubles else LimitReached("the day is over")
+                over = LimitReached("the day is over", limit_name="budget.day_time")
+                raise troubles.pop() if troubles else over
             began.extend(slices)
             await real(*bookings)
 

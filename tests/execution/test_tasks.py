@@ -54,6 +54,55 @@ async def test_a_failure_is_a_result_with_its_cure(site: Worksite) -> None:
     assert "Did you mean 'developer'?" in wrong.message
 
 
+async def test_what_was_used_is_in_the_result(site: Worksite) -> None:
+    result = await execute_task(asked(site, ADD, done("made it")), environ=site.environ)
+    failed = await execute_task(
+        asked(site, call("finish", summary="too hard", failed=True)), environ=site.environ
+    )
+    await site.clear()
+    for each in (result, failed):
+        cost = each.data["cost"]
+        told = (each.tokens, each.input_tokens, each.output_tokens, each.usd, each.steps)
+        names = ("tokens", "input_tokens", "output_tokens", "usd", "steps")
+        assert told == tuple(cost[name] for name in names)
+        assert each.tokens == each.input_tokens + each.output_tokens > 0
+        assert each.steps > 0
+        assert each.seconds == cost["seconds"] > 0
+        assert each.limit == ""
+    wrong = await execute_task(asked(site, role="develper"), environ=site.environ)
+    assert (wrong.tokens, wrong.usd, wrong.steps, wrong.seconds, wrong.limit) == (0, 0.0, 0, 0, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "name"),
+    [
+        ({"steps": 1}, {}, "steps"),
+        ({"tokens": 1}, {}, "tokens"),
+        ({"seconds": 0.001}, {}, "seconds"),
+        ({}, {"PATCHYARD_BUDGET": "{day_tokens: 1}"}, "budget.day_tokens"),
+    ],
+    ids=["steps", "tokens", "seconds", "day"],
+)
+async def test_the_limit_that_stopped_a_task_is_named(
+    site: Worksite, options: Mapping[str, Any], variables: Mapping[str, str], name: str
+) -> None:
+    request = asked(site, ADD, done("made it"), **options)
+    result = await execute_task(request, environ={**site.environ, **variables})
+    await site.clear()
+    assert (result.success, result.error, result.limit) == (False, "limit", name)
+    assert result.data["state"] == "constrained"
+    assert result.data["error_details"]["limit_name"] == name
+
+
+async def test_a_proof_that_fails_in_each_round_names_the_rounds(site: Worksite) -> None:
+    request = asked(site, *[ADD, done("made it")] * 4, validate=("test -e other.txt",))
+    variables = {**site.environ, "PATCHYARD_ROUNDS": "1"}
+    result = await execute_task(request, environ=variables)
+    await site.clear()
+    assert (result.error, result.limit) == ("validation_failed", "rounds")
+    assert result.data["state"] == "constrained"
+
+
 @pytest.mark.parametrize("place", ["a\0b", "~nobody-of-that-name/x", "x" * 5000])
 async def test_a_repository_that_can_be_none_is_a_wrong_use(place: str, site: Worksite) -> None:
     wrong = await execute_task(asked(site, repository=place), environ=site.environ)

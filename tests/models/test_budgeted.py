@@ -93,7 +93,7 @@ class Purse:
     async def reserve(self, ask: Ask) -> int:
         self.asked.append(ask)
         if not self.granted:
-            raise LimitReached
+            raise LimitReached(limit_name="usd")
         return self.granted
 
     def release(self, reason: str) -> None:

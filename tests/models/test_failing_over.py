@@ -155,7 +155,7 @@ async def test_who_found_a_request_too_long_is_not_asked_as_much_again() -> None
 async def test_a_limit_of_ours_and_a_cancel_are_no_failures_of_a_model() -> None:
     first, second = Fake(name="a:1"), Fake(name="b:2")
     chain = Chain(models=[first, second])
-    first.outcomes = [LimitReached("no money"), KeyboardInterrupt()]
+    first.outcomes = [LimitReached("no money", limit_name="usd"), KeyboardInterrupt()]
     with pytest.raises(LimitReached):
         await chain.ask()
     with pytest.raises(KeyboardInterrupt):

@@ -130,6 +130,7 @@ def refusal(bound: Bound, tally: Tally, wanted: Amount, measure: str) -> LimitRe
         f"the budget of {limit:,.10g} {name} for {bound.account.title} has no room:"
         f" {spent:,.10g} used, {reserved:,.10g} set aside for what is under way,"
         f" and this may take {more:,.10g}",
+        limit_name=key,
         hint=f"raise `{key}` where it is set (`agents config show --origin`); it counts at once,"
         " and `agents plan resume` goes on; nothing is lost",
         details={

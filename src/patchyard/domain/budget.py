@@ -198,21 +198,35 @@ def raised(before: float | None, asked: str, *, name: str) -> float:
     return whole
 
 
-def passed_limit(limits: PlanLimits, spent: Spent) -> str | None:
-    """Return a sentence naming the first limit that is reached, None while there is room."""
-    if limits.steps is not None and spent.steps >= limits.steps:
-        return f"the limit of {limits.steps} {'step' if limits.steps == 1 else 'steps'} is reached"
-    if limits.usd is not None and spent.is_priced and 0 < spent.usd >= limits.usd:
-        return f"the limit of {limits.usd:g} USD is reached"
-    if limits.tokens is not None and spent.tokens >= limits.tokens:
-        return (
-            f"the limit of {limits.tokens} {'token' if limits.tokens == 1 else 'tokens'} is reached"
-        )
-    if limits.tokens is None and not spent.is_priced and spent.tokens >= UNPRICED_TOKENS:
-        return f"the limit of {UNPRICED_TOKENS} tokens for a model of unknown price is reached"
-    if limits.seconds is not None and spent.seconds >= limits.seconds:
-        return f"the time limit of {limits.seconds:g} s is reached"
+@dataclass(frozen=True, kw_only=True)
+class PassedLimit:
+    """A limit of a plan that is reached."""
+
+    name: str  # the field of PlanLimits
+    told: str  # one sentence, for people
+
+
+def passed_limit(limits: PlanLimits, spent: Spent) -> PassedLimit | None:
+    """Return the first limit that is reached, None while there is room."""
+    for name, told in _passed(limits, spent):
+        return PassedLimit(name=name, told=told)
     return None
+
+
+def _passed(limits: PlanLimits, spent: Spent) -> Iterator[tuple[str, str]]:
+    if limits.steps is not None and spent.steps >= limits.steps:
+        unit = "step" if limits.steps == 1 else "steps"
+        yield "steps", f"the limit of {limits.steps} {unit} is reached"
+    if limits.usd is not None and spent.is_priced and 0 < spent.usd >= limits.usd:
+        yield "usd", f"the limit of {limits.usd:g} USD is reached"
+    if limits.tokens is not None and spent.tokens >= limits.tokens:
+        unit = "token" if limits.tokens == 1 else "tokens"
+        yield "tokens", f"the limit of {limits.tokens} {unit} is reached"
+    if limits.tokens is None and not spent.is_priced and spent.tokens >= UNPRICED_TOKENS:
+        told = f"the limit of {UNPRICED_TOKENS} tokens for a model of unknown price is reached"
+        yield "tokens", told
+    if limits.seconds is not None and spent.seconds >= limits.seconds:
+        yield "seconds", f"the time limit of {limits.seconds:g} s is reached"
 
 
 __all__ = [
@@ -222,6 +236,7 @@ __all__ = [
     "Amount",
     "Ask",
     "Ceiling",
+    "PassedLimit",
     "PlanLimits",
     "Spent",
     "Tally",

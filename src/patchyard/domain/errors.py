@@ -210,6 +210,17 @@ class LimitReached(PatchyardError):
     code = "limit"
     exit_code = 5
 
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        limit_name: str,
+        hint: str = "",
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Take the limit's name, as it is set: `steps`, `budget.day_usd`; it is in `details`."""
+        super().__init__(message, hint=hint, details={**(details or {}), "limit_name": limit_name})
+
 
 class WorkFailed(PatchyardError):
     """The work failed."""

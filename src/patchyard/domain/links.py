@@ -202,6 +202,7 @@ def leaving(links: TreeLinks, changed: Iterable[str]) -> Mapping[str, str]:
 def _beyond_measure() -> LimitReached:
     return LimitReached(
         "the links of the result lead through one another too often to be followed",
+        limit_name="links through links",
         hint="delete links that lead through other links",
     )
 

@@ -124,13 +124,14 @@ class PlanMeter:
             return longest
         more = ask.amount(least)
         if ceiling.tokens is not None and spent.tokens + more.tokens > ceiling.tokens:
-            limit = f"the limit of {ceiling.tokens} tokens"
+            name, limit = "tokens", f"the limit of {ceiling.tokens} tokens"
             used, wanted = f"{spent.tokens:,} are used", f"{more.tokens:,}"
         else:
-            limit = f"the limit of {limits.usd:g} USD"
+            name, limit = "usd", f"the limit of {limits.usd:g} USD"
             used, wanted = f"{spent.usd:.4f} are used", f"{ask.usd(least) or 0.0:.4f}"
         raise LimitReached(
             f"{limit} of this plan has no room: {used}, and the next request may take {wanted}",
+            limit_name=name,
             hint=RAISE,
         )
 
@@ -168,7 +169,7 @@ def require_turn(state: PlanState) -> None:
     """Raise LimitReached where one of the plan's own limits is reached."""
     limit = passed_limit(state.limits, state.spent)
     if limit is not None:
-        raise LimitReached(limit, hint=RAISE)
+        raise LimitReached(limit.told, limit_name=limit.name, hint=RAISE)
 
 
 def require_call(state: PlanState) -> None:
@@ -179,7 +180,7 @@ def require_call(state: PlanState) -> None:
     most = state.limits.calls
     if most is not None and state.tool_calls + state.colleagues.calls >= most:
         calls = "1 call of a tool" if most == 1 else f"{most} calls of tools"
-        raise LimitReached(f"the limit of {calls} is reached", hint=RAISE)
+        raise LimitReached(f"the limit of {calls} is reached", limit_name="calls", hint=RAISE)
 
 
 def _least(ask: Ask) -> int:

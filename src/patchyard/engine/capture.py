@@ -78,7 +78,7 @@ class Capture:
             raise ProofFailed(
                 f"{_counted(len(failed), results)} on the result: {_all_named(failed)}",
                 hint=self._cure(failed),
-                details=_details(failed[0]),
+                details={**_details(failed[0]), "limit_name": "rounds"},
             )
         return _complaint(failed, [f"{event.text}: {event.output}" for event in broken])
 

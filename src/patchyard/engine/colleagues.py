@@ -119,7 +119,7 @@ class ColleagueRounds:
             raise ProofFailed(
                 f"the {role.name} still asks for changes: {rows[0].removeprefix('- ')}",
                 hint=f"`agents plan status {asked.colleague_id}` shows the whole review",
-                details={"output": said[:2000]},
+                details={"output": said[:2000], "limit_name": "rounds"},
             )
         return f"{said}\n\nMend that, then finish again."
 

@@ -49,6 +49,7 @@ class Judging:
             raise ProofFailed(
                 f"what the {self._ledger.state.known.role} said cannot be used: {problem}",
                 hint="take another model, or allow more rounds (--rounds)",
+                details={"limit_name": "rounds"},
             )
         return f"This cannot be taken as it is: {problem}. Mend it, then finish again."
 

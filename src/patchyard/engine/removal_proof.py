@@ -47,7 +47,11 @@ class RemovalProof:
         if not problem:
             return None
         if self._ledger.state.rounds >= rounds_of(self._ledger.state.known):
-            raise ProofFailed(problem, hint="`agents plan diff` shows the tests")
+            raise ProofFailed(
+                problem,
+                hint="`agents plan diff` shows the tests",
+                details={"limit_name": "rounds"},
+            )
         return f"{problem}. Mend that, then finish again."
 
     async def _unnoticed(self, changeset: ChangeSet) -> str:

@@ -70,6 +70,7 @@ class Deadline:
         why = f", and what it waited for had failed: {retry.message}" if retry else ""
         return LimitReached(
             f"the time limit of {self._limit:g} s is reached{why}",
+            limit_name="seconds",
             hint="`agents plan limit --timeout +1h` raises it, `agents plan resume` goes on",
         )
 

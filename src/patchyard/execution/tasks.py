@@ -33,6 +33,8 @@ from patchyard.roles.library import role_names
 
 LONGEST_LOOK_S = 2 * QUICK.whole_s  # of one provider, whatever its own waits say
 
+USED = ("tokens", "input_tokens", "output_tokens", "usd", "steps", "seconds")  # of `cost`
+
 
 @dataclass(frozen=True, kw_only=True)
 class TaskExecutionRequest:
@@ -56,11 +58,21 @@ class TaskExecutionRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskExecutionResult(Outcome):
-    """What came of a task. `data` is what `agents run --format json` gives, {} without a plan."""
+    """How a task ended. `data` is what `agents run --format json` gives, {} without a plan.
+
+    What was used is 0 without a plan, and has the names of the request's limits.
+    """
 
     plan_id: str = ""
     summary: str = ""
     changed: bool = False
+    tokens: int = 0  # in and out together
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float | None = 0.0  # None: a model's price is not known
+    steps: int = 0  # turns of the actors
+    seconds: float = 0.0  # wall time over all phases
+    limit: str = ""  # the one that stopped it: `steps`, `budget.day_usd`, `rounds`
     hint: str = ""  # what cures the failure
     data: Mapping[str, Any] = field(default_factory=dict)
 
@@ -101,7 +113,15 @@ def _failed(error: Exception, plan_id: str, data: Mapping[str, Any]) -> TaskExec
         hint=known.hint,
         plan_id=plan_id,
         data=data,
+        limit=str(known.details.get("limit_name", "")),
+        **_used(data),
     )
+
+
+def _used(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result's fields of what a plan used, {} without a plan."""
+    cost: Mapping[str, Any] = data.get("cost", {})
+    return {name: cost[name] for name in USED if name in cost}
 
 
 async def _failure(workflow: Workflow, plan_id: str) -> Exception | None:
@@ -142,6 +162,7 @@ def _told(plan_id: str, data: Mapping[str, Any]) -> TaskExecutionResult:
         summary=str(data["summary"]),
         changed=bool(data["changed"]),
         data=data,
+        **_used(data),
     )
 
 

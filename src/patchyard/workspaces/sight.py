@@ -125,6 +125,7 @@ class Sight:
         if len(self.touched) >= MAX_TOUCHED:
             raise LimitReached(
                 f"more than {MAX_TOUCHED} files were written",
+                limit_name="written files",
                 hint="put build output where .gitignore covers it, or delete it",
             )
         self.gone.pop(path, None)
