@@ -49,7 +49,8 @@ def main() -> int:
     parser.add_argument("--strict", action="store_true", help="exit 1 when a figure is missed")
     options = parser.parse_args()
     print(
-        f"{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, {os.cpu_count()} cores"
+        f"{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, {os.cpu_count()} cores; "
+        "where a measure has a model, it is scripted"
     )
     print(f"{'measure':<52} {'measured':>12} {'target':>12}")
     missed = 0

@@ -10,6 +10,7 @@ import json
 import random
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +22,9 @@ from endings import LONGEST_S
 from models.scenes import PLAN, Scene, set_up
 from patchyard.models.scripted import ScriptedReply
 
-__all__ = ["CAUSES", "Outcome", "carried_out", "faults_of"]
+__all__ = ["CAUSES", "Outcome", "carried_out", "faults_of", "figures"]
 
+MODEL = "scripted by hand, over loopback HTTP"  # what `_answering` stands for
 RESUMES = 4  # after which the person gives up
 PROVIDER = ("cut", "drop", "late-error", "empty", "silent", "mute", "status:429", "status:503")
 SLIPS: Mapping[str, ScriptedReply] = {
@@ -73,6 +75,22 @@ class Outcome:
     cause: str  # whose fault it was that it did not complete; empty when it did
     words: str = ""  # the error's
     wrong: tuple[str, ...] = ()  # promises that were broken whatever it came to
+
+
+def figures(ended: Sequence[Outcome]) -> dict[str, object]:
+    """Count how tasks ended: `model` says who did them, `completed` of `tasks` came to their end.
+
+    `faults` and `causes` are counts by name; `resumed` took more than one command.
+    """
+    causes = Counter(outcome.cause for outcome in ended if outcome.cause)
+    return {
+        "model": MODEL,
+        "tasks": len(ended),
+        "faults": dict(Counter(name for outcome in ended for name in outcome.faults)),
+        "resumed": sum(outcome.lives > 1 for outcome in ended),
+        "completed": len(ended) - causes.total(),
+        "causes": dict(causes),
+    }
 
 
 def faults_of(rng: random.Random) -> Faults:

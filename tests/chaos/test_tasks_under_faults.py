@@ -5,13 +5,12 @@ the seed. The model is scripted by hand and answers over loopback HTTP.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from chaos.faults import Outcome, carried_out
+from chaos.faults import Outcome, carried_out, figures
 from chaos.killing import SEED, amount
 
 TASKS = amount("PATCHYARD_TASKS", sample=9, soak=300)
@@ -40,14 +39,7 @@ async def test_nearly_all_tasks_complete_and_hardly_one_fails_by_the_engine(
 
     ended = await asyncio.gather(*map(one, range(TASKS)))
 
-    causes = Counter(outcome.cause for outcome in ended if outcome.cause)
-    said = {
-        "tasks": len(ended),
-        "faults": dict(Counter(name for outcome in ended for name in outcome.faults)),
-        "resumed": sum(outcome.lives > 1 for outcome in ended),
-        "completed": len(ended) - causes.total(),
-        "causes": dict(causes),
-    }
+    said = figures(ended)
     for name, value in said.items():
         record_property(name, value)
     assert [(o.faults, o.wrong) for o in ended if o.wrong] == [], said
