@@ -283,31 +283,35 @@ async def test_changes_name_the_call_that_made_them(lab: Lab) -> None:
     base = await started(lab)
     ref, root = await lab.workspace(base)
 
-    def window(call_id: str, started: float, paths: tuple[str, ...] = ()) -> CallWindow:
-        now = time.clock_gettime(COARSE)
-        return CallWindow(call_id=call_id, started=started, ended=now, paths=paths)
-
     def clock() -> float:
         return time.clock_gettime(COARSE)
 
-    before = clock()
-    (root / "a.txt").write_text("1\n")
-    first = window("c1", before)
-    while clock() <= first.ended + 0.05:
-        continue
-    before = clock()
-    (root / "d/b.txt").unlink()
-    second = window("c2", before)
-    named = CallWindow(call_id="c3", started=0, ended=1, paths=("new",))
-    (root / "new").write_text("n")
-    os.utime(root / "new")
+    def tick() -> float:
+        before = clock()
+        while clock() <= before + 0.05:
+            continue
+        return clock()
 
-    changeset = await lab.workspaces.capture(base, ref, windows=[first, second, named])
+    before = tick()
+    (root / "a.txt").write_text("1\n")
+    first = CallWindow(call_id="c1", started=before, ended=clock())
+    before = tick()
+    (root / "d/b.txt").unlink()
+    second = CallWindow(call_id="c2", started=before, ended=clock())
+    before = tick()
+    for name in ("n1", "n2", "n3"):
+        (root / name).write_text(f"{name}\n")
+    at_once = [
+        CallWindow(call_id=name, started=before, ended=clock(), paths=(name,), is_open=False)
+        for name in ("n1", "n2", "n3")
+    ]
+    looking = CallWindow(call_id="c3", started=before, ended=clock(), is_open=False)
+
+    windows = [first, second, *at_once, looking]
+    changeset = await lab.workspaces.capture(base, ref, windows=windows)
 
     calls = {change.path: change.call_id for change in changeset.changes}
-    assert calls["a.txt"] == "c1"
-    assert calls["d/b.txt"] == "c2"
-    assert calls["new"] in {"c2", "c3"}
+    assert calls == {"a.txt": "c1", "d/b.txt": "c2", "n1": "n1", "n2": "n2", "n3": "n3"}
 
 
 async def test_the_agents_git_shows_history_and_nothing_of_the_users(lab: Lab) -> None:

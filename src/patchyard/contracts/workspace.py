@@ -24,12 +24,17 @@ class WorkspaceRef:
 
 @dataclass(frozen=True, kw_only=True)
 class CallWindow:
-    """When a call ran, in seconds of CLOCK_REALTIME_COARSE; attributes changes to calls."""
+    """When a call ran, in seconds of CLOCK_REALTIME_COARSE; attributes changes to calls.
+
+    Zeros where that is not known: such a call made only what it names.
+    """
 
     call_id: str
     started: float
     ended: float
-    paths: tuple[str, ...] = ()  # what a file tool says it touched
+    paths: tuple[str, ...] = ()  # what it says it wrote, relative; none of a call that failed
+    deletes: bool = False  # whether it deleted them
+    is_open: bool = True  # may have written what it does not name, as commands may
 
 
 class Workspaces(Protocol):

@@ -1,17 +1,25 @@
 """The end of a round of work: what changed is captured outside, then proven in a fresh place."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from patchyard.contracts.tool import Tool
 from patchyard.contracts.workspace import CallWindow, WorkspaceRef
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import JournalBroken, ProofFailed
-from patchyard.domain.events import ChangeSetCaptured, Noted, ToolCallSettled, Validated
+from patchyard.domain.events import (
+    ChangeSetCaptured,
+    Noted,
+    ToolCallRequested,
+    ToolCallSettled,
+    Validated,
+)
 from patchyard.domain.gate_verdicts import ONLY_AS_CHANGED, shown_finding
 from patchyard.domain.guarding import guarded
 from patchyard.domain.left_out import with_left_out
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.silencing import silencing
+from patchyard.domain.tooling import Effect
 from patchyard.engine import invariants
 from patchyard.engine.absent_programs import absence_cure
 from patchyard.engine.equipment import Equipment
@@ -25,6 +33,7 @@ from patchyard.engine.sites import general_kind
 
 PROOF_FAILED = "The proof failed on a fresh copy of the base with your changes and nothing else."
 REWRITTEN = "the proof of the result writes to tests or settings, and that of the base did not"
+DELETE_FILE = "delete_file"
 NAMED = 5  # gates that an error names
 FINDINGS_TOLD = 50  # of each gate, to the actor
 
@@ -127,7 +136,8 @@ class Capture:
         """Capture what there is, unproven, and journal it."""
         base = self._base()
         workspaces = self._equipment.workspaces
-        windows = _windows([event for _, _, event in await self._ledger.events()])
+        events = [event for _, _, event in await self._ledger.events()]
+        windows = _windows(events, self._equipment.tools(self._workspace.root))
         captured = await workspaces.capture(base, self._workspace, windows=windows)
         links = await self._equipment.trees.links(base, captured)
         state = self._ledger.state
@@ -203,14 +213,26 @@ def rounds_of(spec: PlanSpec) -> int:
     return 0 if spec.agent == "recipe" else spec.rounds
 
 
-def _windows(events: Sequence[object]) -> Sequence[CallWindow]:
+def _windows(events: Sequence[object], tools: Mapping[str, Tool]) -> Sequence[CallWindow]:
+    """Return the settled calls; tools that `tools` does not hold are of MCP servers, and open."""
+    names = {each.call_id: each.name for each in events if isinstance(each, ToolCallRequested)}
+    settled = [each for each in events if isinstance(each, ToolCallSettled)]
     return [
         CallWindow(
-            call_id=event.call_id, started=event.started, ended=event.ended, paths=event.paths
+            call_id=event.call_id,
+            started=event.started,
+            ended=event.ended,
+            paths=event.paths if event.success and _effect(name, tools) == Effect.WRITE else (),
+            deletes=name == DELETE_FILE,
+            is_open=_effect(name, tools) == Effect.RUN,
         )
-        for event in events
-        if isinstance(event, ToolCallSettled) and event.ended > 0
+        for event in settled
+        for name in (names.get(event.call_id, ""),)
     ]
+
+
+def _effect(name: str, tools: Mapping[str, Tool]) -> Effect:
+    return tools[name].spec.effect if name in tools else Effect.RUN
 
 
 def _complaint(failed: Sequence[Compared], broken: Sequence[str]) -> str:

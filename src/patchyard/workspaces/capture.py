@@ -8,7 +8,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchyard.clients.git import Git
@@ -23,6 +23,7 @@ from patchyard.domain.manifests import changed_parts, manifest_names
 from patchyard.domain.names import refused_because
 from patchyard.domain.protected import protection
 from patchyard.domain.tree_names import TreeNames
+from patchyard.workspaces.attribution import attributed
 from patchyard.workspaces.comparison import compare
 from patchyard.workspaces.sight import Sight, Touched, Tracked
 from patchyard.workspaces.treelinks import links_of
@@ -30,7 +31,6 @@ from patchyard.workspaces.treelinks import links_of
 SMALL_BYTES = 4 * 1024 * 1024
 MANIFEST_BYTES = 1_000_000  # a larger manifest is looked at by a person
 OWN_XATTRS = ("trusted.overlay.", "user.overlay.", "security.selinux", "system.posix_acl_")
-SLACK_S = 0.02  # file times may be finer than the coarse clock of the windows
 
 
 @dataclass(kw_only=True)
@@ -51,7 +51,7 @@ class Capture:
         tree = self._write(sight)
         found = compare(self.git, self.base.tree, tree) if tree != self.base.tree else ()
         self._verify(found)
-        changes = tuple(self._attributed(change, windows) for change in found)
+        changes = attributed(found, windows, self.times)
         links = links_of(self.git, self.tracked.links, changes, top=self.base.repository)
         names = TreeNames(changes, links)
         findings = sorted(
@@ -183,9 +183,6 @@ class Capture:
                 details={"paths": odd[:50]},
             )
 
-    def _attributed(self, change: Change, windows: Sequence[CallWindow]) -> Change:
-        return _with_call(change, windows, self.times.get(change.path))
-
     def _scripts(self, changes: Sequence[Change], names: TreeNames) -> Iterator[Finding]:
         manifests = names.matching(manifest_names())
         for change in changes:
@@ -234,22 +231,6 @@ def _leaving(changes: Sequence[Change], links: TreeLinks) -> Iterator[Finding]:
     }
     for path, message in leaving(links, changed).items():
         yield Finding(kind=FindingKind.ESCAPING_LINK, path=path, message=message)
-
-
-def _with_call(change: Change, windows: Sequence[CallWindow], at: float | None) -> Change:
-    """Return the change with the call that last made it: named by a tool, else by its time."""
-    named = {change.path, change.old_path}
-    fitting = [
-        window
-        for window in windows
-        if (at is not None and window.started <= at + SLACK_S and at <= window.ended + SLACK_S)
-        or not named.isdisjoint(window.paths)
-    ]
-    if not fitting:
-        return change
-    exact = [w for w in fitting if at is not None and w.started <= at <= w.ended]
-    last = max(exact or fitting, key=lambda window: window.started)
-    return replace(change, call_id=last.call_id)
 
 
 def _identity(base_tree: str, tree: str, findings: Sequence[Finding]) -> str:
