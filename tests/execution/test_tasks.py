@@ -14,6 +14,7 @@ from models.loopback import Json, Peer
 from models.servers import ChatServer
 from patchyard.domain.errors import ModelUnavailable, UnknownName
 from patchyard.execution import ProviderFactory, TaskExecutionRequest, execute_task
+from patchyard.models.choosing import QUICK
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -133,6 +134,8 @@ async def test_providers_are_asked_for_their_health_together(
         said = {name: {"base_url": place, "first_byte_s": 60} for name, place in rows.items()}
         (folder / "models.yaml").write_text(json.dumps({"providers": said}))
         monkeypatch.setattr("patchyard.execution.tasks.LONGEST_LOOK_S", longest_s)
+        patient = replace(QUICK, connect_s=60.0)  # a busy machine connects late
+        monkeypatch.setattr("patchyard.execution.tasks.QUICK", patient)
         return await ProviderFactory({**site.environ, **own}).health()
 
     async with Together().running() as url, Together().running() as never:

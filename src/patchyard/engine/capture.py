@@ -49,9 +49,7 @@ class Capture:
         self._usual = Watch()  # what the base's own runs write to
         self._prover = prover.watching(self._usual)
         self._workspace = workspace
-        self._deciding: tuple[str, frozenset[str]] | None = (
-            None  # tests and settings, with the tree
-        )
+        self._deciding: tuple[str, frozenset[str]] | None = None  # a tree, its tests and settings
         self._before: Sequence[GateResult] | None = None
         self._gating = Gating(equipment, ledger, self._prover)
 
