@@ -25,6 +25,7 @@ from patchyard.engine.waiting import approval, waiting
 
 GATEWAY_WORDS = {INDEX: "package indexes", GIT: "its repository (reading)"}
 _STEPS = (Phase.STRATEGIZE, Phase.EXECUTE, Phase.APPLY)
+_SHOWN_BEFORE = ("command", "exit_code", "passed", "output", "elapsed_s")  # of a gate on the base
 
 
 async def plan_data(ledger: Ledger) -> dict[str, Any]:
@@ -209,7 +210,8 @@ def _gate(row: Mapping[str, Any]) -> Mapping[str, Any]:
     }
     filled = {**usual, **row}
     if isinstance(filled["before"], Mapping):
-        filled["before"] = {"exit_code": None, "output": "", **filled["before"]}
+        before = {"exit_code": None, "output": "", **filled["before"]}
+        filled["before"] = {name: before[name] for name in _SHOWN_BEFORE if name in before}
     return filled
 
 
