@@ -1,5 +1,6 @@
 """A patch that comes piece by piece: pages of it, its text, and how people see it."""
 
+import errno
 import io
 import os
 import sys
@@ -74,3 +75,13 @@ async def test_a_reader_that_goes_ends_the_patch_quietly(monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "stdout", None)
     await bring_out(pieces())
     assert taken == [b"a\n"]
+
+
+async def test_an_output_that_takes_no_more_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(Gone):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, text)
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    with pytest.raises(OSError, match="standard output"):
+        await show(cut(100))

@@ -41,7 +41,9 @@ async def test_large_texts_and_binaries_are_applied_and_taken_back_by_git(
     ref, root = await lab.workspace(base)
     (root / "text").write_text(f"{text}end")
     (root / "gone").unlink()
-    (root / "small").write_text("Binary files a/x and b/x differ\n\nindex 12..34\n")
+    (root / "small").write_bytes(
+        b"Binary files a/x and b/x differ\n\nindex 12..34\nx\rBinary files a and b differ\r\n"
+    )
     (root / "tool").write_bytes(NOISE[1:] + b"\0\0")
     (root / "tool").chmod(0o755)
     (root / 'new "name"\nhere').write_bytes(NOISE[:-3])

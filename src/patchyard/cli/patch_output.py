@@ -2,11 +2,14 @@
 
 import codecs
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
 
 from patchyard.cli.outcome import is_open, send_nowhere
 from patchyard.cli.screen import patch_shown
 from patchyard.domain.errors import UsageError
+
+T = TypeVar("T")
 
 MOST_JSON_BYTES = 8 * 1024 * 1024  # of a patch in the object for programs
 
@@ -46,29 +49,40 @@ async def as_json(patch: AsyncIterator[bytes]) -> str:
 
 
 async def bring_out(patch: AsyncIterator[bytes]) -> None:
-    """Write a patch to standard output byte by byte, until its reader has gone."""
+    """Write a patch to standard output byte by byte, until its reader has gone.
+
+    Raises OSError where standard output takes no more.
+    """
     if not is_open(sys.stdout):
         return
-    try:
-        async for piece in patch:
-            sys.stdout.buffer.write(piece)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        send_nowhere(sys.stdout)
+    async for piece in patch:
+        if not _takes(sys.stdout.buffer.write, piece):
+            return
+    _takes(lambda _: sys.stdout.flush(), b"")
 
 
 async def show(patch: AsyncIterator[bytes]) -> None:
-    """Write a patch to a terminal as people look at it, by lines."""
+    """Write a patch to a terminal as people look at it, by lines; as `bring_out` does."""
     rest = b""
+    async for piece in patch:
+        lines, end, rest = (rest + piece).rpartition(b"\n")
+        if end and not _takes(sys.stdout.write, f"{patch_shown(lines)}\n"):
+            return
+    if _takes(sys.stdout.write, patch_shown(rest)):
+        _takes(lambda _: sys.stdout.flush(), "")
+
+
+def _takes(put: Callable[[T], object], piece: T) -> bool:
+    """Write to standard output; False where its reader has gone."""
     try:
-        async for piece in patch:
-            lines, end, rest = (rest + piece).rpartition(b"\n")
-            if end:
-                sys.stdout.write(f"{patch_shown(lines)}\n")
-        sys.stdout.write(patch_shown(rest))
-        sys.stdout.flush()
-    except BrokenPipeError:
+        put(piece)
+    except OSError as error:
         send_nowhere(sys.stdout)
+        if isinstance(error, BrokenPipeError):
+            return False
+        error.filename = error.filename or "standard output"
+        raise
+    return True
 
 
 __all__ = ["MOST_JSON_BYTES", "as_json", "bring_out", "page_of", "show", "text_of"]

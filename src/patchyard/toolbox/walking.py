@@ -33,7 +33,7 @@ class Found:
     def open(self) -> int:
         """Open it; never through a link, never waiting. Raises OSError for what is no file by now.
 
-        Whoever writes there may have put a FIFO in its place, which gives as much as they like.
+        Another program may have put a FIFO in its place, which can be read without end.
         """
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(self.entry.name, flags, dir_fd=self.folder)

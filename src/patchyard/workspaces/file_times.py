@@ -2,13 +2,12 @@
 
 A file that gets the access time 0 has a later one after the next read, also where the file system
 notes reads only now and then (`relatime`). A program that sets the time back changes the change
-time, which no program can set. Some reads leave no
-trace there: of a descriptor opened with `O_NOATIME`, as a file's owner may, and those by which the
-kernel copies within an overlay, or where files share blocks (`cp` does that). The kernel tells of
-them (`lookouts.py`), but for a map of such a descriptor and a comparison by the kernel
-(`FIDEDUPERANGE`), which the filter of system calls refuses where there is one. It tells of folders
-that are moved, too: another may be in a folder's place meanwhile, with the folder's own files
-untouched.
+time, which no program can set. Some reads leave no trace there: of a descriptor opened with
+`O_NOATIME`, as a file's owner may, and those by which the kernel copies within an overlay, or where
+files share blocks (`cp` does that). The kernel tells of them (`lookouts.py`), but for a map of such
+a descriptor and a comparison by the kernel (`FIDEDUPERANGE`), which the filter of system calls
+refuses where there is one. It tells of folders that are moved, too: another may be in a folder's
+place meanwhile, with the folder's own files untouched.
 """
 
 import asyncio

@@ -179,12 +179,12 @@ def mended(made: Callable[[], Iterator[bytes]], mend: Callable[[], object]) -> G
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
-    """Yield the lines of each piece that end in it."""
+    """Yield the lines of each piece that end in it; a carriage return ends none."""
     rest: list[bytes] = []
     for piece in pieces:
         head, end, tail = piece.rpartition(b"\n")
         if end:
-            yield b"".join([*rest, head, end]).splitlines(keepends=True)
+            yield [b"%s\n" % line for line in b"".join([*rest, head]).split(b"\n")]
             rest.clear()
         rest.append(tail)
     yield [b"".join(rest)]
