@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 import patchyard
+from patchyard.cli.encoding import portable
 from patchyard.cli.lacking import placed
-from patchyard.cli.outcome import error_data, portable
+from patchyard.cli.outcome import error_data
 from patchyard.domain.errors import PatchyardError, Unavailable, UnknownName
 
 LONGEST_S = 120.0  # a hang is a failure; a busy machine is none

@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from engine.worksite import ADD, Worksite
+from patchyard.cli.encoding import encoded
 from patchyard.contracts.actor import Turn, Wanted
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import ApprovalNeeded, GuardRefused
@@ -157,7 +159,8 @@ async def test_what_is_handed_over_goes_back_only_after_it_was_taken_back(site: 
             await directing.revert(plan_id, to=Phase.STRATEGIZE)
         with pytest.raises(GuardRefused, match="is handed over"):
             await directing.prompt(plan_id, "more")
-        export = await exported(equipment, await site.ledger(equipment, plan_id))
+        coded = partial(encoded, indent=None)
+        export = await exported(equipment, await site.ledger(equipment, plan_id), coded=coded)
         data = json.loads("".join([piece async for piece in export.text]))
         assert data["receipt"]["to"] == "worktree"
 

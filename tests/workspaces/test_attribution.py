@@ -7,7 +7,7 @@ import pytest
 
 from patchyard.contracts.workspace import CallWindow
 from patchyard.domain.changeset import Change, ChangeStatus
-from patchyard.workspaces.attribution import TICK_S, attributed
+from patchyard.workspaces.attribution import TICK_S, attribute
 
 T = 1000.0  # a moment; ticks of the clock follow each other in TICK_S
 
@@ -42,17 +42,17 @@ def deleted(path: str = "f") -> Change:
 def told(change: Change, at: float | None, *windows: CallWindow) -> str | None:
     """Return the call of one change whose time is the tick `at`."""
     times = {} if at is None else {change.path: T + at * TICK_S}
-    (made,) = attributed([change], windows, times)
-    return made.call_id
+    made = [change]
+    attribute(made, windows, times)
+    return made[0].call_id
 
 
 def test_calls_of_one_tick_are_told_apart_by_what_they_name() -> None:
     windows = [tool("c1", 0, 0, "a"), tool("c2", 0, 0, "b"), tool("c3", 0, 0, "c")]
     changes = [changed("a"), changed("b"), changed("c")]
+    attribute(changes, windows, dict.fromkeys("abc", T))
 
-    made = attributed(changes, windows, dict.fromkeys("abc", T))
-
-    assert [change.call_id for change in made] == ["c1", "c2", "c3"]
+    assert [change.call_id for change in changes] == ["c1", "c2", "c3"]
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,7 @@ def test_the_time_of_a_folder_that_a_call_wrote_to_tells_no_deletion(
 ) -> None:
     windows = [command("b", 0, 1), command("c", 3, 9)]
 
-    made = attributed(
-        [deleted("d/f"), changed(written)], windows, dict.fromkeys(("d/f", written), T + 5 * TICK_S)
-    )
+    made = [deleted("d/f"), changed(written)]
+    attribute(made, windows, dict.fromkeys(("d/f", written), T + 5 * TICK_S))
 
     assert [change.call_id for change in made] == [expected, "c"]

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from patchyard.clients.allocator import keep_one_heap
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.finding import find_plan
 from patchyard.engine.ledger import Ledger
@@ -16,6 +17,7 @@ async def engine_opened() -> AsyncIterator[Equipment]:
     """Yield the engine of this installation. Raises StateRefusal."""
     from patchyard.assembly import open_equipment  # noqa: PLC0415 - heavy, and only now needed
 
+    keep_one_heap()
     async with open_equipment(os.environ) as equipment:
         yield equipment
 

@@ -1,12 +1,9 @@
 """How a command ends: one object for programs, some lines for people, one exit code."""
 
 import asyncio
-import base64
 import itertools
 import json
-import math
 import os
-import re
 import signal
 import sys
 import threading
@@ -19,6 +16,7 @@ from typing import IO, Any, NoReturn, TypeVar
 
 import click
 
+from patchyard.cli.encoding import encoded
 from patchyard.cli.interrupts import EarlyInterrupt
 from patchyard.cli.lacking import placed, refused
 from patchyard.clients.waited import INTERRUPTS
@@ -30,9 +28,6 @@ KILLED = b"\nkilled; `agents plan resume` carries a plan on\n"
 SHOW_CURSOR = b"\x1b[?25h"  # the moving line hides it
 JSON = "json"
 RICH = "rich"
-NO_UTF8 = re.compile(  # bytes kept by surrogateescape, and no other surrogate
-    r"(?s)(?=.*[\udc80-\udcff])[^\ud800-\udc7f\udd00-\udfff]*"
-)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,7 +83,9 @@ def carry_out(
     try:
         if is_json:
             body = {"command": command, **_envelope(outcome, code, started)}
-            click.echo(json.dumps(body, indent=None if stream else 2))
+            for piece in encoded(body, indent=None if stream else 2):
+                click.echo(piece, nl=False)
+            click.echo()
         else:
             _print_text(outcome)
         _flush()
@@ -182,35 +179,13 @@ def _envelope(outcome: Outcome, code: int, started: float) -> dict[str, Any]:
     return {
         "status": "error" if error or code else "ok",
         "exit_code": code,
-        "data": portable(outcome.data),
-        "error": portable(error_data(error)),
+        "data": outcome.data,
+        "error": error_data(error),
         "timing": {
             "started": datetime.fromtimestamp(started, UTC).isoformat(),
             "elapsed_s": round(time.time() - started, 3),
         },
     }
-
-
-def portable(value: Any) -> Any:
-    """Return JSON values that every reader takes: no lone surrogates, no NaN, no infinity.
-
-    A path that is not UTF-8 becomes `path_b64`.
-    """
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return dict(_portable_item(key, item) for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return [portable(item) for item in value]
-    return value
-
-
-def _portable_item(key: str, item: Any) -> tuple[str, Any]:
-    if key in {"path", "old_path"} and isinstance(item, str) and NO_UTF8.fullmatch(item):
-        return f"{key}_b64", base64.b64encode(os.fsencode(item)).decode()
-    return key, portable(item)
 
 
 def error_data(error: PatchyardError | None) -> dict[str, Any] | None:
@@ -336,7 +311,6 @@ __all__ = [
     "is_open",
     "one_line",
     "paint",
-    "portable",
     "say_error",
     "say_warnings",
     "send_nowhere",

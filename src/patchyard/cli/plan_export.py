@@ -1,16 +1,16 @@
 """`agents plan export`: one plan as one file, for people who keep or check it elsewhere."""
 
-import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from patchyard.cli.encoding import encoded, portable
 from patchyard.cli.opening import opened
-from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, portable, visible
+from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, visible
 from patchyard.cli.plan_act import plan_argument
 from patchyard.cli.plan_verify import WITHOUT_HASHES, broken
 from patchyard.clients.syncing import sync_name
@@ -59,8 +59,8 @@ def _require_new(path: Path) -> None:
         raise UsageError(f"there is no folder {path.parent}", hint="make it first")
 
 
-def _json(data: Mapping[str, Any]) -> str:
-    return json.dumps(portable(data), indent=1)
+def _json(data: Mapping[str, Any]) -> Iterator[str]:
+    return encoded(data, indent=1)
 
 
 async def _page(plan: Mapping[str, Any]) -> AsyncIterator[str]:

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from patchyard.cli.outcome import counted, heard, is_coloured, paint, portable, visible
+from patchyard.cli.encoding import portable
+from patchyard.cli.outcome import counted, heard, is_coloured, paint, visible
 from patchyard.domain.body import Body
 from patchyard.domain.checkpoint import CallRepeated, CallUndone, CheckpointMade, RolledBack
 from patchyard.domain.codec import to_json

@@ -10,6 +10,7 @@ from textwrap import wrap
 import click
 
 from patchyard.cli.cataloguing import WIDTH
+from patchyard.cli.encoding import portable
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import (
     JSON,
@@ -19,7 +20,6 @@ from patchyard.cli.outcome import (
     format_option,
     heard,
     paint,
-    portable,
     say_warnings,
     visible,
 )

@@ -22,6 +22,7 @@ from patchyard.cli.outcome import (
 )
 from patchyard.cli.progress import JsonLines, SpokenLines
 from patchyard.cli.screen import plan_screen
+from patchyard.clients.allocator import keep_one_heap
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import PatchyardError, ReviewRejected, WorkFailed
@@ -92,6 +93,7 @@ async def run_plan(
     asked: Asked, environ: Mapping[str, str], *, is_json: bool, stream: bool
 ) -> Outcome:
     """Make the plan that `asked` describes and carry it out."""
+    keep_one_heap()
     async with open_equipment(environ) as equipment:
         plan_id, spec, base = await made_plan(equipment, asked, environ)
         if spec.automation_profile == MANUAL:

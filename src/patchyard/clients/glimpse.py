@@ -14,7 +14,7 @@ from typing import Protocol
 from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
 from patchyard.clients.git_folders import require_readable
-from patchyard.clients.reader import Reader
+from patchyard.clients.reader import Reader, Status
 from patchyard.clients.treewriter import ChangedMeanwhile, chunks_of
 from patchyard.domain.errors import UsageError, WorkFailed
 
@@ -135,7 +135,7 @@ class CheckoutGlimpse:
             yield from chunks_of(descriptor, entry.size)
 
 
-def _walk(reader: Reader, path: str, status: os.stat_result) -> Iterator[Entry]:
+def _walk(reader: Reader, path: str, status: Status | os.stat_result) -> Iterator[Entry]:
     waiting = [(path, status)]
     while waiting:
         at, found = waiting.pop()

@@ -62,7 +62,7 @@ def without(left_out: Sequence[str]) -> str:
     return f", without {named}{f' and {rest} more' if rest > 0 else ''}" if left_out else ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)  # a plan may have 200,000
 class Change:
     """One entry that differs from the base."""
 
@@ -93,7 +93,7 @@ class FindingKind(StrEnum):
     UNREADABLE = "unreadable"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
     """One thing that was noticed and needs a person's eye."""
 

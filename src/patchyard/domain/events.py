@@ -31,7 +31,7 @@ from patchyard.domain.traffic import NetworkUsed
 from patchyard.domain.usage import Usage
 
 EVENT_BYTES = 16 * 1024  # an encoded event is never larger; larger bodies are blobs
-SCHEMA = 1  # version of the shapes below; readers upcast older ones
+SCHEMA = 2  # newest version of the shapes below; see `meanings.py`
 
 
 @dataclass(frozen=True, kw_only=True)

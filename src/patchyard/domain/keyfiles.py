@@ -2,6 +2,7 @@
 
 import fnmatch
 import functools
+import re
 from collections.abc import Iterable
 
 from patchyard.domain.changeset import Change
@@ -65,7 +66,7 @@ def is_key_file(path: str) -> bool:
     lowered = path.lower()
     folder, _, name = lowered.rpartition("/")
     tail = f"{folder.rpartition('/')[2]}/{name}"
-    return any(fnmatch.fnmatchcase(tail if "/" in known else name, known) for known in NAMES)
+    return bool(_any_of(has_folder=False).match(name) or _any_of(has_folder=True).match(tail))
 
 
 def touched_key_files(changes: Iterable[Change], links: TreeLinks) -> list[str]:
@@ -74,6 +75,13 @@ def touched_key_files(changes: Iterable[Change], links: TreeLinks) -> list[str]:
     paths = {path for each in changes for path in (each.path, each.old_path) if path}
     named = TreeNames(changes, links).matching(_patterns())
     return sorted(path for path in paths if path in named or is_key_file(path))
+
+
+@functools.cache
+def _any_of(*, has_folder: bool) -> re.Pattern[str]:
+    """Return all names with a folder, or all without, as one expression: a tree has many paths."""
+    names = (known for known in NAMES if ("/" in known) is has_folder)
+    return re.compile("|".join(map(fnmatch.translate, names)))
 
 
 @functools.cache

@@ -74,16 +74,11 @@ def applied(manifest: dict[str, Entry], put: Manifest, gone: Iterable[str]) -> N
     manifest.update(put)
 
 
-def to_rows(put: Manifest, gone: Sequence[str]) -> dict[str, Any]:
-    """Return a delta as JSON."""
-    return {
-        "put": {path: [*entry[:7], [*map(list, entry.attributes)]] for path, entry in put.items()},
-        "gone": list(gone),
-    }
-
-
 def from_rows(value: Any) -> tuple[dict[str, Entry], list[str]]:
-    """Return what `to_rows` took. Raises JournalBroken for anything else."""
+    """Return what a delta put and what is gone, of JSON: `put` holds an entry's fields by path.
+
+    Raises JournalBroken for anything else.
+    """
     try:
         put = {str(path): _entry_of(*row) for path, row in value["put"].items()}
         return put, [str(path) for path in value["gone"]]
@@ -106,5 +101,4 @@ __all__ = [
     "Manifest",
     "applied",
     "from_rows",
-    "to_rows",
 ]

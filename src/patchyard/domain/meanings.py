@@ -307,8 +307,9 @@ def _of_1() -> Mapping[str, Mapping[str, Any]]:
     return table
 
 
-FORMAT = 1  # of all that was journalled up to now
-FORMATS: Mapping[int, Meanings] = {FORMAT: Meanings(_of_1())}  # by the `schema` of an event
+FORMAT = 1  # of all that was journalled up to 0.6, and of what any version may read
+PACKED = 2  # as 1, of events with a packed body, which readers of 1 do not know
+FORMATS: Mapping[int, Meanings] = dict.fromkeys((FORMAT, PACKED), Meanings(_of_1()))  # by `schema`
 
 
 def restored(record: type[T], body: Any, schema: int = FORMAT) -> T:
@@ -320,4 +321,4 @@ def restored(record: type[T], body: Any, schema: int = FORMAT) -> T:
     return from_json(record, body, FORMATS[schema])
 
 
-__all__ = ["FORMAT", "FORMATS", "restored"]
+__all__ = ["FORMAT", "FORMATS", "PACKED", "restored"]

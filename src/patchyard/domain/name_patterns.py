@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from patchyard.domain.names import caseless
 
 ANY = "**"  # as a component: any number of components
-MOST_KNOWN = 65_536  # steps that one set of patterns remembers; a worker sees names for days
+MOST_KNOWN = 8_192  # steps that one set of patterns remembers; a tree may have 200,000 names
 MAX_STARS = 6  # of a glob; with more of them it is read as if none crossed a folder
 State = frozenset[tuple[int, int]]  # pattern, and how many of its components fit so far
 

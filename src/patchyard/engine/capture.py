@@ -26,6 +26,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.evidence import Evidence, Watch, deciding_in, gathered
 from patchyard.engine.gating import Gating, Judged
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.packing import packed_body
 from patchyard.engine.proof import Compared, GateResult, Prover, compare
 from patchyard.engine.rows import body_of
 from patchyard.engine.setup import Setup, SetupFailed
@@ -150,7 +151,7 @@ class Capture:
                 added=sum(change.added for change in changeset.changes),
                 removed=sum(change.removed for change in changeset.changes),
                 findings=len(changeset.findings),
-                body=body_of(changeset),
+                body=packed_body(changeset),
             )
         )
         return changeset

@@ -2,7 +2,6 @@
 
 from patchyard.domain.changeset import ChangeSet
 from patchyard.domain.errors import JournalBroken
-from patchyard.domain.meanings import restored
 from patchyard.engine.ledger import Ledger
 
 
@@ -11,7 +10,7 @@ async def changeset_of(ledger: Ledger) -> ChangeSet | None:
     captured = ledger.state.changeset
     if captured is None:
         return None
-    return restored(ChangeSet, await ledger.value(captured.body))
+    return await ledger.loaded(captured.body, ChangeSet)
 
 
 async def known_changeset(ledger: Ledger) -> ChangeSet:

@@ -11,17 +11,18 @@ from patchyard.domain.changeset import Base
 from patchyard.domain.checkpoint import CheckpointMade, FilesRestored, Trigger
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.events import Noted
-from patchyard.domain.manifest import Delta, Entry, applied, from_rows, to_rows
+from patchyard.domain.manifest import Delta, Entry, applied
 from patchyard.domain.tooling import Effect
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.manifests import manifest_body, read_manifest
 from patchyard.engine.metering import bare
 from patchyard.engine.places import Places, ended
-from patchyard.engine.rows import body_of
 
 NOT_KEPT = "folders whose content was not kept there are as setup left them, or gone: "
 HELD_S = 10.0  # as `LONGEST_S` of toolbox/freezing.py, after which something may run again
+MOST_KEPT = 20_000  # entries of a manifest that are held between rounds: about 10 MB
 FEWEST_ROWS = 200  # of deltas, before the whole manifest is written once more
 
 
@@ -77,6 +78,8 @@ class Checkpoints:
         """Make one of what a round of work came to."""
         if self._may_differ:
             await self._make(Trigger.PHASE, has_bulk=True)
+        if self._manifest is not None and len(self._manifest) > MOST_KEPT:
+            self._manifest = None  # a proof may follow; the next round reads it from the journal
 
     async def _make(
         self, trigger: Trigger, *, call_id: str = "", tool: str = "", has_bulk: bool = False
@@ -105,12 +108,11 @@ class Checkpoints:
         is_whole = not self._last or self._rows > max(FEWEST_ROWS, len(manifest))
         if is_whole:
             self._rows = 0
-        value = to_rows(manifest, ()) if is_whole else to_rows(delta.put, delta.gone)
         made = CheckpointMade(
             checkpoint_id=self._equipment.clock.new_id(),
             trigger=trigger,
             turn=self._ledger.state.turn,
-            manifest=body_of(value),
+            manifest=manifest_body(*((manifest, ()) if is_whole else (delta.put, delta.gone))),
             previous="" if is_whole else self._last,
             call_id=call_id,
             tool=tool,
@@ -175,7 +177,7 @@ async def manifest_of(ledger: Ledger, checkpoint_id: str) -> dict[str, Entry]:
     }
     manifest: dict[str, Entry] = {}
     for event in reversed(_chain(made, checkpoint_id)):
-        put, gone = from_rows(await ledger.value(event.manifest))
+        put, gone = await read_manifest(ledger, event.manifest)
         applied(manifest, put, gone)
     return manifest
 
@@ -237,6 +239,7 @@ def _base(ledger: Ledger) -> Base:
 __all__ = [
     "FEWEST_ROWS",
     "HELD_S",
+    "MOST_KEPT",
     "Checkpoints",
     "bring_back",
     "finish_restore",

@@ -9,9 +9,9 @@ from itertools import groupby
 
 from patchyard.domain.checkpoint import CheckpointMade
 from patchyard.domain.errors import JournalBroken, named_paths
-from patchyard.domain.manifest import from_rows
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.manifests import read_manifest
 
 
 async def inspect_contents(equipment: Equipment, ledger: Ledger) -> Sequence[str]:
@@ -32,7 +32,7 @@ async def _of_checkpoints(equipment: Equipment, ledger: Ledger) -> Sequence[str]
             found.append(f"checkpoint {made} is a difference to {event.previous}, which is lost")
         known.add(made)
         try:
-            put, _ = from_rows(await ledger.value(event.manifest))
+            put, _ = await read_manifest(ledger, event.manifest)
         except JournalBroken as error:
             found.append(f"checkpoint {made}: {error.message}")
             continue

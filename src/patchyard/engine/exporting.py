@@ -1,8 +1,7 @@
 """One plan as one object: its events to the letter, what they name, receipt and patch."""
 
 import base64
-import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +28,7 @@ class Exported:
 
 
 async def exported(
-    equipment: Equipment, ledger: Ledger, *, coded: Callable[[Mapping[str, Any]], str] = json.dumps
+    equipment: Equipment, ledger: Ledger, *, coded: Callable[[Mapping[str, Any]], Iterator[str]]
 ) -> Exported:
     """Return the plan. Raises JournalBroken when a body is lost, `text` too for a body or a patch.
 
@@ -58,9 +57,16 @@ async def exported(
 
 
 async def _text(
-    head: str, patch: AsyncIterator[bytes] | None, digests: Sequence[str], journal: Journal
+    head: Iterator[str],
+    patch: AsyncIterator[bytes] | None,
+    digests: Sequence[str],
+    journal: Journal,
 ) -> AsyncIterator[str]:
-    yield head[: head.rindex("}")].rstrip() + ',\n "patch": '
+    last = ""
+    for piece in head:
+        yield last
+        last = piece
+    yield last[: last.rindex("}")].rstrip() + ',\n "patch": '
     if patch is None:
         yield "null"
     else:

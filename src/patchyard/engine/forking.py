@@ -32,7 +32,6 @@ from patchyard.domain.events import (
 )
 from patchyard.domain.fold import fold
 from patchyard.domain.lineage import REPLAYS, Kinship, Lineage
-from patchyard.domain.manifest import from_rows
 from patchyard.domain.marks import Mark
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
@@ -43,7 +42,9 @@ from patchyard.engine.checkpoints import require_contents
 from patchyard.engine.commenting import comments_on
 from patchyard.engine.directing import require_guidance, require_listener
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.ledger import PLAN, Ledger, summary
+from patchyard.engine.ledger import PLAN, Ledger
+from patchyard.engine.listed import summary
+from patchyard.engine.manifests import read_manifest
 from patchyard.engine.rolling_back import find_mark
 from patchyard.engine.rows import to_row
 
@@ -237,7 +238,7 @@ async def _shared(
     digests: set[str] = set()
     for event in rows:
         if isinstance(event, CheckpointMade):
-            put, _ = from_rows(await ledger.value(event.manifest))
+            put, _ = await read_manifest(ledger, event.manifest)
             digests |= {entry.digest for entry in put.values()}
     source, target = equipment.blobs.of(ledger.plan_id), equipment.blobs.of(child)
     await whole(asyncio.to_thread(_copied, source, target, sorted(digests - {""})))

@@ -253,7 +253,7 @@ class Handing:
                 f"plan {state.plan_id} has no change set yet",
                 hint=f"it is at {state.phase}/{state.state}; execute makes one",
             )
-        return state.base, restored(ChangeSet, await self._ledger.value(state.changeset.body))
+        return state.base, await self._ledger.loaded(state.changeset.body, ChangeSet)
 
 
 def _name(to: str, base: Base, plan_id: str) -> str:

@@ -13,7 +13,8 @@ from patchyard.domain.plan import Phase, State
 from patchyard.domain.retention import Family
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.finding import is_sound
-from patchyard.engine.ledger import Ledger, summary
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.listed import summary
 from patchyard.engine.restarts import doubt
 
 LINE = "the line of {} in the list is {}: `agents gc` makes it anew"

@@ -2,10 +2,10 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from patchyard.contracts.claims import Hold
 from patchyard.contracts.clock import Clock
@@ -38,13 +38,16 @@ from patchyard.domain.queue import Taken
 from patchyard.domain.spending_fold import moves
 from patchyard.domain.state import PlanState
 from patchyard.engine.integrity import intact
-from patchyard.engine.rows import Vocabulary, from_rows, read_body, to_row, uncollected
+from patchyard.engine.listed import stand, summary
+from patchyard.engine.packing import Part, parts_of_body
+from patchyard.engine.rows import Vocabulary, from_rows, read_body, read_record, to_row, uncollected
 
 PLAN = Vocabulary(types=TYPES, schema=SCHEMA)
 
 SLEPT_S = 10.0  # that the clock went on by more than time did; a clock set right moves by less
 
 Listener = Callable[[Event], None]
+T = TypeVar("T")
 
 
 class Unbounded:
@@ -151,7 +154,7 @@ class Ledger:
             events = (*self._woken(at, events), *events)
             after, moves = self._folded(events, at)
             is_listed = any(isinstance(event, (Moved, PlanCreated)) for event in events)
-            shown = summary(after) if is_listed or _stand(after) != _stand(self.state) else None
+            shown = summary(after) if is_listed or stand(after) != stand(self.state) else None
             await self._write(self._encoded(events, at), after, shown, moves)
             self._tell(events)
             self._forget_past(events)
@@ -300,6 +303,14 @@ class Ledger:
         """Return the JSON value of `body`, read from its blob when it is not inline."""
         return await read_body(self._store.journal, body)
 
+    async def parts(self, body: Body) -> Iterator[Part]:
+        """Return the value of `body` by pieces, each with the name of the part that it is of."""
+        return await parts_of_body(self._store.journal, body)
+
+    async def loaded(self, body: Body, record: type[T]) -> T:
+        """Return the record that `body` holds, one of many entries without its JSON value."""
+        return await read_record(self._store.journal, body, record)
+
     async def events(self, *, after: int = 0) -> Sequence[tuple[int, float, Event]]:
         """Return the plan's events after version `after`; what was noted is written first."""
         await self.flush()
@@ -351,40 +362,6 @@ def _known(
     return fold(PlanState(plan_id=plan_id), events), events
 
 
-def summary(state: PlanState) -> Mapping[str, Any]:
-    """Return what lists show of a plan."""
-    spec = state.known
-    return {
-        "plan_id": state.plan_id,
-        "task": spec.task[:200],
-        "repository": spec.repository,
-        "project": spec.project,
-        "action": spec.action,
-        "phase": str(state.phase),
-        "state": str(state.state),
-        "kinship": str(spec.lineage.kinship) if spec.lineage else None,
-        "note": _note(state),
-        "created": state.created,
-        "updated": state.updated,
-    }
-
-
-def _stand(state: PlanState) -> tuple[object, ...]:
-    """Return what of a plan's line in the list changes with its events, but for the time."""
-    return (state.phase, state.state, _note(state))
-
-
-def _note(state: PlanState) -> str | None:
-    """Return what phase and state do not say of the plan."""
-    if state.state == State.APPLIED and state.applied is None:
-        return "taken back"
-    if state.state == State.CANCELLED:
-        return None
-    if state.steered.paused is not None:
-        return "paused"
-    return "waits for approval" if state.steered.asked is not None else None
-
-
 __all__ = [
     "PLAN",
     "SLEPT_S",
@@ -394,5 +371,4 @@ __all__ = [
     "Unbounded",
     "load",
     "read_events",
-    "summary",
 ]

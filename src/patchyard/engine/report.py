@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.domain.changeset import Base, Change, ChangeSet
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import IN_PLACE, ExecutionEnvironment
 from patchyard.domain.errors import PatchyardError
@@ -15,6 +15,7 @@ from patchyard.domain.routing import sites_of
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.state import PlanState
 from patchyard.domain.usage import usage_data
+from patchyard.domain.views import Mapped
 from patchyard.engine.accounts import shared_budgets
 from patchyard.engine.analysis_data import analysis_data
 from patchyard.engine.captured import changeset_of
@@ -109,15 +110,19 @@ def base_data(base: Base | None) -> dict[str, Any] | None:
     }
 
 
+def _file(change: Change) -> Mapping[str, Any]:
+    return {**to_json(change), "status": str(change.status)}
+
+
 def changeset_data(changeset: ChangeSet | None) -> dict[str, Any] | None:
-    """Return the change set's list of files and its counts."""
+    """Return the change set's files, a view of them, and its counts."""
     if changeset is None:
         return None
     changes = changeset.changes
     return {
         "id": changeset.id,
         "tree": changeset.tree,
-        "files": [to_json(change) | {"status": str(change.status)} for change in changes],
+        "files": Mapped(_file, changes),
         "counts": {
             "files": len(changes),
             "added": sum(change.added for change in changes),

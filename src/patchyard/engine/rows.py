@@ -6,17 +6,21 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from patchyard.contracts.journal import Journal, NewEvent, StoredEvent
 from patchyard.domain.codec import in_full
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.events import EVENT_BYTES, Body
-from patchyard.domain.meanings import restored
+from patchyard.domain.meanings import FORMAT, restored
+from patchyard.engine.packing import PackedBody, data_of, record_of, value_of
 
 INLINE_BYTES = 2048  # a Body larger than this becomes a blob
 
 WHOLE = "$body"  # key of an event too large for a row: all of it lies in that blob
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +54,15 @@ def to_row(event: Any, vocabulary: Vocabulary, at: float, bodies: dict[str, byte
         field.name: _stored(value, bodies)
         for field in fields(event)
         if isinstance(value := getattr(event, field.name), Body)
-        and value.digest is None
-        and value.value is not None
+        and (isinstance(value, PackedBody) or (value.digest is None and value.value is not None))
     }
+    is_packed = any(isinstance(getattr(event, name), PackedBody) for name in large)
     body = in_full(replace(event, **large) if large else event)
     data = json.dumps(body, separators=(",", ":")).encode()
     if len(data) > EVENT_BYTES:
         body = {WHOLE: _kept(data, bodies)}
-    return NewEvent(type=type(event).__name__, schema=vocabulary.schema, at=at, body=body)
+    schema = vocabulary.schema if is_packed else FORMAT  # older versions read what is not packed
+    return NewEvent(type=type(event).__name__, schema=schema, at=at, body=body)
 
 
 async def from_rows(
@@ -97,12 +102,22 @@ def body_of(value: Any) -> Body:
 
 async def read_body(journal: Journal, body: Body) -> Any:
     """Return the JSON value of `body`."""
-    if body.digest is None:
-        return body.value
-    return json.loads(await journal.body(body.digest))
+    data = await data_of(journal, body)
+    return body.value if data is None else value_of(data)
+
+
+async def read_record(journal: Journal, body: Body, record: type[T]) -> T:
+    """Return the record that `body` holds; of a packed one no more than that is made.
+
+    Raises JournalBroken where it does not fit.
+    """
+    data = await data_of(journal, body)
+    return restored(record, body.value) if data is None else record_of(record, data)
 
 
 def _stored(body: Body, bodies: dict[str, bytes]) -> Body:
+    if isinstance(body, PackedBody):
+        return Body(digest=_kept(body.data, bodies), size=body.size)
     data = json.dumps(body.value, separators=(",", ":")).encode()
     if len(data) <= INLINE_BYTES:
         return replace(body, size=len(data))
@@ -123,6 +138,7 @@ __all__ = [
     "from_row",
     "from_rows",
     "read_body",
+    "read_record",
     "to_row",
     "uncollected",
 ]

@@ -20,6 +20,7 @@ from patchyard.domain.machine import refusal_of
 from patchyard.domain.messages import ModelFacts
 from patchyard.domain.model_names import split_name
 from patchyard.domain.review import Verdict
+from patchyard.domain.views import held
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
 from patchyard.engine.workflow import Workflow
@@ -94,7 +95,9 @@ async def execute_task(
             intake = await considered(equipment, _asked(request), environ)
             plan_id, _ = await made(equipment, intake.spec)
             failure = await _failure(Workflow(equipment), plan_id)
-            data = await plan_data(await Ledger.open(equipment.store, equipment.clock, plan_id))
+            data = held(
+                await plan_data(await Ledger.open(equipment.store, equipment.clock, plan_id))
+            )
         if failure is None:
             return _told(plan_id, data)
         return _failed(failure, plan_id, data)

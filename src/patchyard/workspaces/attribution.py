@@ -15,32 +15,29 @@ TICK_S = 0.01  # CONFIG_HZ=100: a file's time may be finer than the windows' coa
 SLACK_S = 0.02  # where the files are dated by another clock: a host's beside a guest's
 
 
-def attributed(
-    changes: Sequence[Change], windows: Sequence[CallWindow], times: Mapping[str, float]
-) -> tuple[Change, ...]:
-    """Return the changes, each with the call that last made it, or None where that is not clear.
+def attribute(
+    changes: list[Change], windows: Sequence[CallWindow], times: Mapping[str, float]
+) -> None:
+    """Put into each of the changes the call that last made it, None where that is not clear.
 
     `windows` come in the order of the calls. `times` holds by path when an entry last changed, in
     seconds; of a deleted one, when the folder did that it was in.
     """
     calls = _Calls(windows)
-    made = {
-        change.path: calls.that_wrote(change, times.get(change.path))
-        for change in changes
-        if change.mode is not None
-    }
-    marks = {
-        (_folder(path), made[change.path])
-        for change in changes
-        if change.path in made
-        for path in (change.path, change.old_path)
-        if path is not None
-    }
-    for change in changes:
+    marks = set[tuple[str, str | None]]()
+    for number, change in enumerate(changes):
+        if change.mode is not None:
+            made = calls.that_wrote(change, times.get(change.path))
+            changes[number] = _of_call(change, made)
+            marks |= {(_folder(path), made) for path in (change.path, change.old_path) if path}
+    for number, change in enumerate(changes):
         if change.mode is None:
-            at = times.get(change.path)
-            made[change.path] = calls.that_deleted(change.path, at, marks)
-    return tuple(replace(change, call_id=made[change.path]) for change in changes)
+            made = calls.that_deleted(change.path, times.get(change.path), marks)
+            changes[number] = _of_call(change, made)
+
+
+def _of_call(change: Change, call_id: str | None) -> Change:
+    return change if change.call_id == call_id else replace(change, call_id=call_id)
 
 
 class _Calls:
@@ -130,4 +127,4 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-__all__ = ["SLACK_S", "TICK_S", "attributed"]
+__all__ = ["SLACK_S", "TICK_S", "attribute"]

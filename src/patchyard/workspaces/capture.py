@@ -23,13 +23,14 @@ from patchyard.domain.manifests import changed_parts, manifest_names
 from patchyard.domain.names import refused_because
 from patchyard.domain.protected import protection
 from patchyard.domain.tree_names import TreeNames
-from patchyard.workspaces.attribution import attributed
+from patchyard.workspaces.attribution import attribute
 from patchyard.workspaces.comparison import compare
 from patchyard.workspaces.sight import Sight, Touched, Tracked
 from patchyard.workspaces.treelinks import links_of
 
 SMALL_BYTES = 4 * 1024 * 1024
 MANIFEST_BYTES = 1_000_000  # a larger manifest is looked at by a person
+_LACKING = object()
 OWN_XATTRS = ("trusted.overlay.", "user.overlay.", "security.selinux", "system.posix_acl_")
 
 
@@ -49,9 +50,9 @@ class Capture:
     def finish(self, sight: Sight, windows: Sequence[CallWindow]) -> ChangeSet:
         """Write the tree and return the change set. Raises WorkFailed if git took another tree."""
         tree = self._write(sight)
-        found = compare(self.git, self.base.tree, tree) if tree != self.base.tree else ()
-        self._verify(found)
-        changes = attributed(found, windows, self.times)
+        changes = compare(self.git, self.base.tree, tree) if tree != self.base.tree else []
+        self._verify(changes)
+        attribute(changes, windows, self.times)
         links = links_of(self.git, self.tracked.links, changes, top=self.base.repository)
         names = TreeNames(changes, links)
         findings = sorted(
@@ -68,7 +69,7 @@ class Capture:
             id=_identity(self.base.tree, tree, findings),
             base_tree=self.base.tree,
             tree=tree,
-            changes=changes,
+            changes=tuple(changes),
             findings=tuple(findings),
         )
 
@@ -81,19 +82,21 @@ class Capture:
                 writer.delete(path)
                 self.written[path] = None
                 self.times[path] = at
-            for each in changed:
-                self._put(writer, each)
+            changed.reverse()
+            while changed:
+                self._put(writer, changed.pop())
             return writer.finish()
 
     def _candidates(self, sight: Sight) -> Iterator[Touched]:
         self._leave_submodules(sight)
-        for path, each in sorted(sight.touched.items()):
-            is_link = stat.S_ISLNK(each.status.st_mode)
+        for path in sorted(sight.touched):
+            each = sight.touched.pop(path)
+            is_link = stat.S_ISLNK(each.mode)
             reason = refused_because(path, is_symlink=is_link)
             if reason:
                 sight.find(FindingKind.REFUSED_NAME, path, f"git refuses {reason}")
-            elif each.status.st_size > self.max_file_bytes:
-                size = each.status.st_size
+            elif each.size > self.max_file_bytes:
+                size = each.size
                 sight.find(FindingKind.TOO_LARGE, path, f"{size} bytes; left out")
             else:
                 yield each
@@ -121,8 +124,8 @@ class Capture:
         return self.tracked.entries.get(each.path) != (mode, blob)
 
     def _identify(self, each: Touched, sight: Sight) -> tuple[str, str]:
-        mode = git_mode(each.status.st_mode)
-        if stat.S_ISLNK(each.status.st_mode):
+        mode = git_mode(each.mode)
+        if stat.S_ISLNK(each.mode):
             target = self.reader.target(each.path)
             return mode, hash_blob(len(target), [target], like=self.base.tree)
         with self.reader.opened(each.path) as (descriptor, status):
@@ -142,15 +145,15 @@ class Capture:
             if stat.S_ISLNK(status.st_mode):
                 target = layer.target(each.path)
                 return hash_blob(len(target), [target], like=blob) == blob
-            if not stat.S_ISREG(status.st_mode) or status.st_size != each.status.st_size:
+            if not stat.S_ISREG(status.st_mode) or status.st_size != each.size:
                 return False
             with layer.opened(each.path) as (descriptor, now):
                 chunks = chunks_of(descriptor, now.st_size)
                 return hash_blob(now.st_size, chunks, like=blob) == blob
 
     def _put(self, writer: TreeWriter, each: Touched) -> None:
-        mode = git_mode(each.status.st_mode)
-        if stat.S_ISLNK(each.status.st_mode):
+        mode = git_mode(each.mode)
+        if stat.S_ISLNK(each.mode):
             target = self.reader.target(each.path)
             blob = writer.put(each.path, mode, len(target), [target])
         else:
@@ -159,28 +162,21 @@ class Capture:
                 size = status.st_size
                 blob = writer.put(each.path, mode, size, chunks_of(descriptor, size))
         self.written[each.path] = (mode, blob)
-        self.times[each.path] = each.status.st_ctime
+        self.times[each.path] = each.changed
 
     def _verify(self, found: Sequence[Change]) -> None:
         """Compare what git says it has with what the walk put in."""
-        said: dict[str, tuple[str, str] | None] = {}
-        for change in found:
-            if change.old_path is not None:
-                said[change.old_path] = None
-        for change in found:
-            gone = change.mode is None or change.blob is None
-            said[change.path] = None if gone else (change.mode or "", change.blob or "")
-        expected = {
-            path: entry
-            for path, entry in self.written.items()
-            if entry != self.tracked.entries.get(path)
-        }
-        if said != expected:
-            odd = sorted({path for path, _ in said.items() ^ expected.items()})
+        expected = self.written
+        known = self.tracked.entries
+        for path in [path for path, entry in expected.items() if entry == known.get(path)]:
+            del expected[path]
+        odd = {path for path, entry in _said(found) if expected.pop(path, _LACKING) != entry}
+        odd |= expected.keys()
+        if odd:
             raise WorkFailed(
-                f"the tree that was written is not the one that was seen: {odd[:5]}",
+                f"the tree that was written is not the one that was seen: {sorted(odd)[:5]}",
                 hint="this is a defect of Patchyard or git; please report it",
-                details={"paths": odd[:50]},
+                details={"paths": sorted(odd)[:50]},
             )
 
     def _scripts(self, changes: Sequence[Change], names: TreeNames) -> Iterator[Finding]:
@@ -204,6 +200,17 @@ class Capture:
         """Return the content of a manifest; of one that is too large nothing that can be read."""
         size = int(self.git.run("cat-file", "-s", blob))
         return self.git.run("cat-file", "blob", blob) if size <= MANIFEST_BYTES else b""
+
+
+def _said(found: Sequence[Change]) -> Iterator[tuple[str, tuple[str, str] | None]]:
+    """Yield what each path of the changes holds after them, None where nothing is there."""
+    left = {change.old_path for change in found if change.old_path is not None}
+    left -= {change.path for change in found}
+    for path in left:
+        yield path, None
+    for change in found:
+        is_gone = change.mode is None or change.blob is None
+        yield change.path, None if is_gone else (change.mode or "", change.blob or "")
 
 
 def _odd(descriptor: int, status: os.stat_result, path: str, sight: Sight) -> None:

@@ -9,6 +9,7 @@ from patchyard.workspaces.conversions import sizes_of
 from patchyard.workspaces.patch_pieces import renames
 from patchyard.workspaces.store import parts
 
+MOST_WORDS = 1000  # held once
 LETTERS = {
     "A": ChangeStatus.ADDED,
     "D": ChangeStatus.DELETED,
@@ -18,7 +19,7 @@ LETTERS = {
 }
 
 
-def compare(git: Git, before: str, after: str) -> tuple[Change, ...]:
+def compare(git: Git, before: str, after: str) -> list[Change]:
     """Return how the tree `after` differs from `before`, by path. `git` looks at the store.
 
     What is larger than LARGEST_TEXT counts as binary: it is hashed, and its lines are not counted.
@@ -31,16 +32,18 @@ def compare(git: Git, before: str, after: str) -> tuple[Change, ...]:
     return _compared(git, renames(changes, sizes), before, after)
 
 
-def _compared(git: Git, word: str, before: str, after: str) -> tuple[Change, ...]:
+def _compared(git: Git, word: str, before: str, after: str) -> list[Change]:
     out = git.streaming().run(
         "diff-tree", "-r", "-z", word, "--raw", "--numstat", "--no-abbrev", "--no-ext-diff",
         "--no-textconv", before, after,
     )  # fmt: skip
     changes: dict[str, Change] = {}
-    fields = parts(out)
+    fields, words = parts(out), dict[str, str]()
     for head in fields:
         if head.startswith(":"):
-            change = _raw(head, fields)
+            if len(words) > MOST_WORDS:
+                words.clear()
+            change = _raw(head, fields, words)
             changes[change.path] = change
         else:
             added, removed, path = head.split("\t", 2)
@@ -48,11 +51,14 @@ def _compared(git: Git, word: str, before: str, after: str) -> tuple[Change, ...
                 next(fields)
                 path = next(fields)
             changes[path] = _counted(changes[path], added, removed)
-    return tuple(changes[path] for path in sorted(changes))
+    return [changes.pop(path) for path in sorted(changes)]
 
 
-def _raw(head: str, fields: Iterator[str]) -> Change:
-    old_mode, mode, old_blob, blob, letter = head[1:].split(" ")
+def _raw(head: str, fields: Iterator[str], words: dict[str, str]) -> Change:
+    """Return an entry of `--raw`. What many of them say, modes and ids, is held once in `words`."""
+    said = head[1:].split(" ")
+    letter = said.pop()
+    old_mode, mode, old_blob, blob = (words.setdefault(word, word) for word in said)
     status = LETTERS[letter[0]]
     path = next(fields)
     old_path = None
@@ -74,7 +80,8 @@ def _raw(head: str, fields: Iterator[str]) -> Change:
 def _counted(change: Change, added: str, removed: str) -> Change:
     if added == "-":
         return replace(change, is_binary=True)
-    return replace(change, added=int(added), removed=int(removed))
+    lines = (int(added), int(removed))
+    return replace(change, added=lines[0], removed=lines[1]) if any(lines) else change
 
 
 __all__ = ["compare"]

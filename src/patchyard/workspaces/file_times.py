@@ -13,7 +13,7 @@ place meanwhile, with the folder's own files untouched.
 import asyncio
 import os
 import stat
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 
 from patchyard.contracts.file_times import Marks
@@ -61,7 +61,7 @@ def _mark(root: str, paths: Collection[str]) -> Marks | None:
         with closing(Footing(root)) as footing:
             if not _is_noted(footing.root):
                 return None
-            seen = [(path, _cleared(footing, path)) for path in paths]
+            seen = ((path, _cleared(footing, path)) for path in paths)
             files = {path: mark for path, mark in seen if mark is not None}
             return Marks(files=files, lookout=reads_of(footing, files))
     except OSError:  # a full disk, for example: nothing can be tried
@@ -102,38 +102,39 @@ def _note(root: str, paths: Collection[str]) -> Marks:
     except OSError:
         return Marks(files={}, lookout=Nowhere())
     with closing(footing):
-        seen = {path: _seen(footing, path) for path in paths}
-        files = {path: _mark_of(status) for path, status in seen.items() if status is not None}
+        seen = ((path, _seen(footing, path)) for path in paths)
+        files = {path: _mark_of(status) for path, status in seen if status is not None}
         return Marks(files=files, lookout=moves_above(footing, files))
 
 
 def _written_since(root: str, marks: Marks) -> frozenset[str]:
-    now, files = _all_seen(root, marks.files), marks.files
-    moved = marks.lookout.told()
+    files, moved = marks.files, marks.lookout.told()
     return frozenset(
         path
-        for path, status in now.items()
+        for path, status in _all_seen(root, files)
         if status is None or _mark_of(status) != files[path] or lies_in(path, moved)
     )
 
 
 def _read_since(root: str, marks: Marks) -> frozenset[str]:
-    now, files = _all_seen(root, marks.files), marks.files
+    files = marks.files
     return marks.lookout.told() | frozenset(
         path
-        for path, status in now.items()
+        for path, status in _all_seen(root, files)
         if status is None or status.st_atime_ns != 0 or _mark_of(status) != files[path]
     )
 
 
-def _all_seen(root: str, paths: Iterable[str]) -> dict[str, os.stat_result | None]:
-    """Return what lies at each path; None where it is gone, as all is where the root is gone."""
+def _all_seen(root: str, paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result | None]]:
+    """Yield what lies at each path; None where it is gone, as all is where the root is gone."""
     try:
         footing = Footing(root)
     except OSError:
-        return dict.fromkeys(paths)
+        yield from ((path, None) for path in paths)
+        return
     with closing(footing):
-        return {path: _seen(footing, path) for path in paths}
+        for path in paths:
+            yield path, _seen(footing, path)
 
 
 def _seen(footing: Footing, path: str) -> os.stat_result | None:

@@ -1,6 +1,7 @@
 """Files and folders of a tree that the kernel tells of, by their paths."""
 
 import errno
+import itertools
 from collections.abc import Iterable
 
 from patchyard.clients.notices import ACCESSED, MOVED, Notices
@@ -18,7 +19,8 @@ class TreeLookout:
         Paths where nothing lies, or that may not be read, are left out. Raises nothing: without
         room for a watch the lookout is not whole.
         """
-        self._names: dict[int, set[str]] = {}
+        self._names: dict[int, str] = {}
+        self._further: dict[int, list[str]] = {}  # of files with several names
         self._notices: Notices | None = None
         self.is_whole = True
         try:
@@ -34,7 +36,9 @@ class TreeLookout:
             return frozenset()
         taken = self._notices.taken()
         numbers = self._names if taken is None else taken
-        return frozenset(path for number in numbers for path in self._names.get(number, ()))
+        known = [number for number in numbers if number in self._names]
+        further = (path for number in known for path in self._further.get(number, ()))
+        return frozenset(itertools.chain((self._names[number] for number in known), further))
 
     def close(self) -> None:
         """See contracts.file_times."""
@@ -50,7 +54,10 @@ class TreeLookout:
             if error.errno in NO_ROOM:
                 raise
             return
-        self._names.setdefault(number, set()).add(path)
+        if number in self._names:
+            self._further.setdefault(number, []).append(path)
+        else:
+            self._names[number] = path
 
 
 def reads_of(root: Footing, paths: Iterable[str]) -> TreeLookout:

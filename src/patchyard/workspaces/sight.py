@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchyard.clients.reader import MAX_DEPTH, Reader
+from patchyard.clients.reader import MAX_DEPTH, Reader, Status
 from patchyard.domain.bare_repositories import may_name_part
 from patchyard.domain.changeset import Finding, FindingKind
 from patchyard.domain.errors import LimitReached
@@ -16,7 +16,7 @@ from patchyard.domain.links import LINK
 from patchyard.domain.names import is_dot_git
 
 Entries = Mapping[str, tuple[str, str]]  # mode and blob by path
-Named = tuple[str, os.stat_result, float]  # path, status, when its folder last changed
+Named = tuple[str, Status, float]  # path, status, when its folder last changed
 GITLINK = "160000"
 OPAQUE = "trusted.overlay.opaque"
 MAX_TOUCHED = 200_000  # files in one change set
@@ -84,12 +84,14 @@ class Tracked:
         return self._sorted[first:last]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Touched:
     """A regular file or symbolic link that may differ from the base."""
 
     path: str
-    status: os.stat_result
+    mode: int  # as st_mode
+    size: int  # bytes
+    changed: float  # when its status last did, in seconds
 
 
 @dataclass(kw_only=True)
@@ -120,7 +122,7 @@ class Sight:
         named = ((prefix + name, status, at) for name, status in names)
         return [each for each in named if each[0] != ".git"]
 
-    def see(self, path: str, status: os.stat_result) -> None:
+    def see(self, path: str, status: Status | os.stat_result) -> None:
         """Note a candidate."""
         if len(self.touched) >= MAX_TOUCHED:
             raise LimitReached(
@@ -133,9 +135,11 @@ class Sight:
             self.find(FindingKind.TOO_LARGE, path, f"{MAX_BYTES} bytes were written; left out")
             return
         self.size += status.st_size
-        self.touched[path] = Touched(path=path, status=status)
+        self.touched[path] = Touched(
+            path=path, mode=status.st_mode, size=status.st_size, changed=status.st_ctime
+        )
 
-    def note(self, tracked: Tracked, path: str, status: os.stat_result) -> None:
+    def note(self, tracked: Tracked, path: str, status: Status | os.stat_result) -> None:
         """Take in what is no folder: content, or something odd in its place."""
         if is_dot_git(path.rpartition("/")[2]):
             self.find(FindingKind.NESTED_GIT, path, "a repository inside the work tree")
@@ -145,7 +149,7 @@ class Sight:
             self.lose(tracked, path, status.st_ctime)
             self.find(FindingKind.SPECIAL_FILE, path, f"{special_kind(status)} is left out")
 
-    def enters(self, tracked: Tracked, path: str, status: os.stat_result) -> bool:
+    def enters(self, tracked: Tracked, path: str, status: Status | os.stat_result) -> bool:
         """Take in a folder and say whether to look into it."""
         if is_dot_git(path.rpartition("/")[2]):
             self.find(FindingKind.NESTED_GIT, path, "a repository inside the work tree")
@@ -162,12 +166,12 @@ class Sight:
         self.findings.append(Finding(kind=kind, path=path, message=message, blocks_apply=blocks))
 
 
-def is_content(status: os.stat_result) -> bool:
+def is_content(status: Status | os.stat_result) -> bool:
     """Whether git can hold it: a regular file or a symbolic link."""
     return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
 
 
-def special_kind(status: os.stat_result) -> str:
+def special_kind(status: Status | os.stat_result) -> str:
     """Return a word for what is neither content nor folder."""
     words = {
         stat.S_IFIFO: "a FIFO",
@@ -189,7 +193,7 @@ def is_opaque(folder: int | Path) -> bool:
         return False
 
 
-def is_whiteout(status: os.stat_result) -> bool:
+def is_whiteout(status: Status | os.stat_result) -> bool:
     """Whether an overlay put this entry in place of a deleted one."""
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 

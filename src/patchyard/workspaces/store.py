@@ -212,9 +212,13 @@ def write_whole(path: Path, content: str) -> None:
 
 def parts(output: bytes) -> Iterator[str]:
     """Yield the NUL-terminated parts of git's output, bytes kept by surrogateescape."""
-    for part in output.split(b"\0"):
-        if part:
-            yield os.fsdecode(part)
+    start = 0
+    while start < len(output):
+        end = output.find(b"\0", start)
+        end = len(output) if end < 0 else end
+        if end > start:
+            yield os.fsdecode(output[start:end])
+        start = end + 1
 
 
 __all__ = ["DAMAGED", "Store", "alternates_of", "init", "parts", "store_shelf", "write_whole"]

@@ -9,6 +9,8 @@ from patchyard.clients.git import Git
 from patchyard.domain.changeset import Base, Change
 from patchyard.domain.links import LINK, TreeLinks
 
+MOST_KEPT = 20_000  # changes of which the links are remembered
+
 
 def links_of(
     git: Git, before: Mapping[str, str], changes: Sequence[Change], *, top: str
@@ -53,8 +55,9 @@ class LastLinks:
         if last is not None and last[:2] == (base, tuple(changes)):
             return last[2]
         links = links_of(git, before, changes, top=base.repository)
-        with self._lock:
-            self._last = (base, tuple(changes), links)
+        if len(changes) <= MOST_KEPT:
+            with self._lock:
+                self._last = (base, tuple(changes), links)
         return links
 
 
@@ -71,4 +74,4 @@ def _mixed(links: set[str], changes: Iterable[Change]) -> frozenset[str]:
     return frozenset(found & links)
 
 
-__all__ = ["LastLinks", "links_of"]
+__all__ = ["MOST_KEPT", "LastLinks", "links_of"]

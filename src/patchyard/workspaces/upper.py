@@ -3,7 +3,7 @@
 import os
 import stat
 
-from patchyard.clients.reader import Reader
+from patchyard.clients.reader import Reader, Status
 from patchyard.workspaces.ignores import Ignores
 from patchyard.workspaces.sight import Named, Sight, Tracked, is_opaque, is_whiteout
 
@@ -33,7 +33,7 @@ def _listed(reader: Reader, folder: str, tracked: Tracked, sight: Sight) -> list
     return named
 
 
-def _look(path: str, status: os.stat_result, at: float, tracked: Tracked, sight: Sight) -> bool:
+def _look(path: str, status: Status, at: float, tracked: Tracked, sight: Sight) -> bool:
     """Note one entry; return whether it is a folder to look into."""
     if is_whiteout(status):
         sight.lose(tracked, path, at)

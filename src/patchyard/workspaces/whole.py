@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from patchyard.clients.reader import Reader
+from patchyard.clients.reader import Reader, Status
 from patchyard.domain.changeset import FindingKind
 from patchyard.workspaces.ignores import Ignores
 from patchyard.workspaces.sight import GITLINK, Sight, Tracked
@@ -18,7 +18,7 @@ TICKS_NS = 20_000_000  # the coarsest clock of a kernel in use (100 Hz), twice
 Notes = Mapping[str, str]  # path to a fingerprint of its status
 
 
-def fingerprint(status: os.stat_result) -> str:
+def fingerprint(status: Status | os.stat_result) -> str:
     """Return what changes whenever content or mode of an entry changes."""
     if stat.S_ISDIR(status.st_mode):
         return "folder"

@@ -58,7 +58,8 @@ class WorkTree:
         raises what stands against it. All names are on the disk then, those too that were right.
         """
         to_do = self._open(edits, like=like)
-        self._sync_names([edit for edit in edits if edit not in to_do])
+        open_paths = {edit.path for edit in to_do}
+        self._sync_names([edit for edit in edits if edit.path not in open_paths])
         if not to_do:
             return []
         require_writable(self.folders_of(to_do))
