@@ -33,10 +33,12 @@ def test_a_content_of_a_checkpoint_is_named_with_its_file(
     desk: Desk, damage: Callable[[Path], None], how: str
 ) -> None:
     ran = desk.run(
-        shell(f"head -c {SIZE} /dev/zero > large.bin"), shell("echo 1 > small.txt"), finish()
+        shell(f"head -c {SIZE} /dev/zero | tr '\\0' x > large.bin"),
+        shell("echo 1 > small.txt"),
+        finish(),
     )
     assert verified(desk) == (0, [])
-    digest = hashlib.sha256(bytes(SIZE)).hexdigest()
+    digest = hashlib.sha256(b"x" * SIZE).hexdigest()
     space = desk.folder / "state" / "checkpoints" / ran.data["plan_id"]
     damage(space / digest[:2] / digest[2:])
 

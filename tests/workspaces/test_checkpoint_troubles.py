@@ -5,6 +5,7 @@ import hashlib
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ async def test_of_a_file_that_grows_while_it_is_kept_no_more_is_kept_than_was_se
     own(root)
     keep = Writer.keep
 
-    def growing(writer: Writer, source: int, **further: int | None) -> str:
+    def growing(writer: Writer, source: int, **further: Any) -> str:
         if os.fstat(source).st_size == len(b"seen"):
             with log.open("ab") as file:
                 file.write(os.urandom(3 * CHUNK_BYTES))
@@ -132,13 +133,29 @@ async def test_a_file_of_many_names_is_read_once(lab: Lab, monkeypatch: pytest.M
     read: list[int] = []
     keep = Writer.keep
 
-    def counted(writer: Writer, source: int, **further: int | None) -> str:
+    def counted(writer: Writer, source: int, **further: Any) -> str:
         read.append(os.fstat(source).st_nlink)
         return keep(writer, source, **further)
 
     monkeypatch.setattr(Writer, "keep", counted)
     await keeper.keep()
     assert read.count(21) == 1
+
+
+async def test_a_look_that_nobody_wants_ends_within_a_large_file(lab: Lab) -> None:
+    keeper, root = await kept(lab)
+    (root / "large").write_bytes(os.urandom(40 * CHUNK_BYTES))
+    own(root)
+    space = lab.repo.parent / "blobs" / keeper.ref.workspace_id
+
+    def is_stopped() -> bool:  # as soon as some of the file is written
+        return any(place.stat().st_size for place in space.glob(".*"))
+
+    with pytest.raises(LookStopped):
+        await keeper.workspaces.checkpoint(
+            keeper.base, keeper.ref, keeper.manifest, blobs=keeper.blobs, is_stopped=is_stopped
+        )
+    assert keeper.blobs.size < CHUNK_BYTES  # nothing of it stays
 
 
 async def test_a_look_that_nobody_wants_ends_before_the_next_file(lab: Lab) -> None:

@@ -118,19 +118,39 @@ class Reader:
     def opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
         """Open a regular file for reading. Raises OSError, or WorkFailed if it is none."""
         folder, _, name = path.rpartition("/")
-        descriptor = os.open(name, OPEN_FILE, dir_fd=self.folder(folder))
-        try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise WorkFailed(f"{path!r} changed its kind while it was read", hint="try again")
-            yield descriptor, status
-        finally:
-            os.close(descriptor)
+        with plain_file(name, dir_fd=self.folder(folder), shown=path) as found:
+            yield found
 
     def _drop(self) -> None:
         if self._kept is not None:
             os.close(self._kept[1])
             self._kept = None
+
+
+class NotPlain(WorkFailed):
+    """What was a regular file is a FIFO, a device or a folder by now; try again."""
+
+    code = "not_a_plain_file"
+
+
+@contextlib.contextmanager
+def plain_file(
+    name: str | os.PathLike[str], *, dir_fd: int | None = None, shown: str = ""
+) -> Iterator[tuple[int, os.stat_result]]:
+    """Open a regular file that others may change for reading; yield it with its status.
+
+    No FIFO and no device is waited for, and no link is followed at the end of `name`, which is
+    relative to the folder `dir_fd`. `shown` names it for people. Raises NotPlain, OSError.
+    """
+    descriptor = os.open(name, OPEN_FILE, dir_fd=dir_fd)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            path = shown or os.fspath(name)
+            raise NotPlain(f"{path!r} changed its kind while it was read", hint="try again")
+        yield descriptor, status
+    finally:
+        os.close(descriptor)
 
 
 def git_mode(mode: int) -> str:
@@ -140,4 +160,13 @@ def git_mode(mode: int) -> str:
     return "100755" if mode & stat.S_IXUSR else "100644"
 
 
-__all__ = ["MAX_DEPTH", "OPEN_FILE", "OPEN_FOLDER", "Reader", "Status", "git_mode"]
+__all__ = [
+    "MAX_DEPTH",
+    "OPEN_FILE",
+    "OPEN_FOLDER",
+    "NotPlain",
+    "Reader",
+    "Status",
+    "git_mode",
+    "plain_file",
+]

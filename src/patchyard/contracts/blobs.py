@@ -1,22 +1,43 @@
-"""The seam to kept contents: files by their SHA-256, one space a plan. All of it blocks."""
+"""The seam to kept contents: files by their names, one space a plan. All of it blocks.
 
+A content's name is made of its SHA-256; see `clients.sparse_files.ContentName`.
+"""
+
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
+
+
+class NoRoom(Exception):
+    """A content takes more than the room that is left in its space; nothing of it is kept."""
+
+
+def unwatched() -> None:
+    """Let a content be kept to its end."""
 
 
 class BlobWriter(Protocol):
     """Takes contents in; they are on disk when the block that gave it has ended."""
 
-    def keep(self, source: int, *, until: int | None = None) -> str:
+    def keep(
+        self,
+        source: int,
+        *,
+        until: int | None = None,
+        like: str = "",
+        watch: Callable[[], object] = unwatched,
+    ) -> str:
         """Store what the file `source`, a descriptor, holds, to byte `until` or to its end.
 
-        Return the SHA-256 of that in hexadecimal. One that others write has no end.
+        Return its name; a content that has the name `like` in another space gets it here too. One
+        that others write has no end. `watch` is called before each MiB; what it raises ends it.
+        Raises NoRoom.
         """
         ...
 
     @property
     def stored(self) -> int:
-        """Bytes that were new so far."""
+        """Bytes that were new so far; holes take none."""
         ...
 
     @property
@@ -59,4 +80,4 @@ class BlobSpaces(Protocol):
         ...
 
 
-__all__ = ["BlobSpaces", "BlobWriter", "Blobs"]
+__all__ = ["BlobSpaces", "BlobWriter", "Blobs", "NoRoom", "unwatched"]

@@ -20,7 +20,7 @@ class Entry(NamedTuple):
     mtime: int = 0  # ns
     ctime: int = 0  # ns; 0: it changed too lately to be told by its times
     ino: int = 0
-    held: str = ""  # a file's SHA-256 or origin, a link's target
+    held: str = ""  # a file's content by name or origin, a link's target
     link: str = ""  # the same for all names of one file; empty when it has one name
     attributes: tuple[tuple[str, str], ...] = ()  # extended ones; bytes as Latin-1
 
@@ -61,6 +61,7 @@ class Delta:
     touched: Mapping[str, Entry] = field(default_factory=dict)  # alike, but for ctime and inode
     stored: int = 0  # bytes that were new in the store
     is_fuzzy: bool = False  # something changed, or could not be read, while it was looked at
+    unkept: Sequence[str] = ()  # files whose content there is no room for
 
 
 def applied(manifest: dict[str, Entry], put: Manifest, gone: Iterable[str]) -> None:

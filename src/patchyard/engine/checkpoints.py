@@ -9,7 +9,7 @@ from patchyard.contracts.environment import Freezing
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.checkpoint import CheckpointMade, FilesRestored, Trigger
-from patchyard.domain.errors import JournalBroken
+from patchyard.domain.errors import JournalBroken, named_paths
 from patchyard.domain.events import Noted
 from patchyard.domain.manifest import Delta, Entry, applied
 from patchyard.domain.tooling import Effect
@@ -21,6 +21,7 @@ from patchyard.engine.metering import bare
 from patchyard.engine.places import Places, ended
 
 NOT_KEPT = "folders whose content was not kept there are as setup left them, or gone: "
+NO_ROOM = "a checkpoint has no room for the content of "
 HELD_S = 10.0  # as `LONGEST_S` of toolbox/freezing.py, after which something may run again
 MOST_KEPT = 20_000  # entries of a manifest that are held between rounds: about 10 MB
 FEWEST_ROWS = 200  # of deltas, before the whole manifest is written once more
@@ -121,6 +122,9 @@ class Checkpoints:
             is_fuzzy=delta.is_fuzzy or not is_still,
         )
         self._ledger.note(made)
+        if delta.unkept:
+            named = named_paths(delta.unkept)[:1000]
+            self._ledger.note(Noted(text=f"{NO_ROOM}{named}: a rollback cannot bring it back"))
         self._last = made.checkpoint_id
         self._may_differ = False
 

@@ -251,7 +251,7 @@ def _copied(source: Blobs, target: Blobs, digests: Sequence[str]) -> None:
             with tempfile.TemporaryFile() as content:
                 source.copy(digest, content.fileno())
                 os.lseek(content.fileno(), 0, os.SEEK_SET)
-                writer.keep(content.fileno())
+                writer.keep(content.fileno(), like=digest)
 
 
 async def _write(equipment: Equipment, child: str, events: Sequence[Event]) -> None:

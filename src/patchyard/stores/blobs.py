@@ -1,4 +1,4 @@
-"""Contents by their SHA-256 below the home, one space a plan.
+"""Contents by their names below the home, one space a plan.
 
 Small ones, CHUNK_BYTES at most, lie in packs; large ones in files of their own, with their holes,
 in folders by their first two digits.
@@ -15,10 +15,19 @@ from itertools import chain
 from pathlib import Path
 
 from patchyard.clients.room import explained
-from patchyard.clients.sparse_files import CHUNK_BYTES, fill, pieces
+from patchyard.clients.sparse_files import (
+    CHUNK_BYTES,
+    ContentName,
+    Part,
+    fill,
+    parts_of,
+    room_of_file,
+)
 from patchyard.clients.syncing import sync, sync_folder
+from patchyard.contracts.blobs import NoRoom, unwatched
 from patchyard.domain.errors import JournalBroken, Unavailable
 from patchyard.stores.packs import PACK_BYTES, Pack, Record, fresh_name, read, records, sync_packs
+from patchyard.toolbox.holes import room_of
 
 SPACE_BYTES = 8 * 1024**3  # one plan's contents; an agent could write new ones in each call
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -59,7 +68,7 @@ class FileBlobs:
         """Bytes of all contents."""
         if self._size is None:
             files = (place for place in self._folder.rglob("[!.]*") if place.is_file())
-            self._size = sum(place.stat().st_size for place in files)
+            self._size = sum(room_of_file(place.stat()) for place in files)
         return self._size
 
     def add_size(self, stored: int) -> None:
@@ -175,21 +184,30 @@ class Writer:
         self._pack: Pack | None = None
         self._added: dict[str, Record] = {}  # that are known once they are synced
 
-    def keep(self, source: int, *, until: int | None = None) -> str:
+    def keep(
+        self,
+        source: int,
+        *,
+        until: int | None = None,
+        like: str = "",
+        watch: Callable[[], object] = unwatched,
+    ) -> str:
         """See contracts.blobs.BlobWriter."""
-        found, begun, size = pieces(source, until=until), [], 0
-        for piece in found:
-            begun.append(piece)
-            size += len(piece)
+        found, begun, size = parts_of(source, until=until), [], 0
+        for part in found:
+            begun.append(part)
+            size += part if isinstance(part, int) else len(part)
             if size > CHUNK_BYTES:
-                return self._stream(chain(begun, found))
-        content = b"".join(begun)
+                return self._stream(chain(begun, found), ContentName(like=like), watch)
+        content = b"".join(bytes(part) if isinstance(part, int) else part for part in begun)
         digest = hashlib.sha256(content).hexdigest()
         if digest not in self._added and not self._blobs.has(digest):
+            if room_of(content) > self.room:
+                raise NoRoom
             if self._pack is None:
                 self._pack = self._blobs.open_pack()
             self._added[digest] = self._pack.append(digest, content)
-            self.stored += len(content)
+            self.stored += self._added[digest].size
         return digest
 
     @property
@@ -209,17 +227,26 @@ class Writer:
         if self._pack is not None:
             self._pack.close()
 
-    def _stream(self, content: Iterable[bytes]) -> str:
-        """Store a large content while it is hashed: its digest is known at its end."""
-        made, hashed = self._blobs.fresh(), hashlib.sha256()
+    def _stream(
+        self, content: Iterable[Part], name: ContentName, watch: Callable[[], object]
+    ) -> str:
+        """Store a large content while it is named: its name is known at its end."""
+        made, room, took = self._blobs.fresh(), self.room, 0
+
+        def wrote(size: int) -> None:
+            nonlocal took
+            took += size
+            if took > room:
+                raise NoRoom
+
         target = os.open(made, FRESH, 0o600)
         try:
-            size = fill(target, _hashing(content, hashed.update))
-            digest = hashed.hexdigest()
+            fill(target, name.passing(content, watch), wrote=wrote)
+            digest = str(name)
             if not self._blobs.has(digest):
                 sync(target)
                 _put(made, self._blobs.place(digest))
-                self.stored += size
+                self.stored += took
         finally:
             os.close(target)
             made.unlink(missing_ok=True)
@@ -243,41 +270,27 @@ def _put(made: Path, place: Path) -> None:
         raise
 
 
-def _hashing(content: Iterable[bytes], update: Callable[[bytes], object]) -> Iterator[bytes]:
-    """Yield pieces once their hash has taken them in."""
-    for piece in content:
-        update(piece)
-        yield piece
-
-
 def _copied(place: Path, digest: str, target: int | None) -> bool:
-    """Write a file to `target`, where there is one; whether it matched its digest."""
-    hashed = hashlib.sha256()
+    """Write a file to `target`, where there is one; whether it matched its name."""
+    name = ContentName(like=digest)
     source = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        content = _hashing(pieces(source), hashed.update)
+        content = name.passing(parts_of(source))
         if target is None:
             deque(content, maxlen=0)
         else:
             fill(target, content)
     finally:
         os.close(source)
-    return hashed.hexdigest() == digest
+    return str(name) == digest
 
 
 def _unpacked(record: Record, digest: str, target: int | None) -> bool:
     """As `_copied`, for what lies in a pack."""
     content = read(record, digest)
     if content is not None and target is not None:
-        write_all(target, content)
+        fill(target, [content])
     return content is not None
-
-
-def write_all(target: int, content: bytes) -> None:
-    """Write all of `content` to a descriptor."""
-    view = memoryview(content)
-    while view:
-        view = view[os.write(target, view) :]
 
 
 def _broken(digest: str, what: str) -> JournalBroken:
@@ -288,4 +301,4 @@ def _broken(digest: str, what: str) -> JournalBroken:
     )
 
 
-__all__ = ["CHUNK_BYTES", "SPACE_BYTES", "FileBlobSpaces", "FileBlobs", "Writer", "write_all"]
+__all__ = ["CHUNK_BYTES", "SPACE_BYTES", "FileBlobSpaces", "FileBlobs", "Writer"]

@@ -1,7 +1,6 @@
 """Workspaces as private copies of our own checkouts: for engines without root or overlays."""
 
 import contextlib
-import filecmp
 import json
 import os
 import shutil
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.clients.placer import Placer
-from patchyard.clients.reader import Reader
+from patchyard.clients.reader import Reader, plain_file
+from patchyard.clients.sparse_files import are_same, fill, parts_of, room_of_file
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.manifest import ORIGIN
@@ -23,8 +23,6 @@ from patchyard.workspaces.sight import Sight, Tracked
 from patchyard.workspaces.store import write_whole
 from patchyard.workspaces.strategy import Strategy, deleted
 from patchyard.workspaces.survey import Known
-
-CHUNK_BYTES = 1024 * 1024
 
 
 class CopyWorkspaces(Strategy):
@@ -152,15 +150,9 @@ def _is_copy(kept: Path, status: os.stat_result) -> bool:
 
 
 def _holds(descriptor: int, kept: Path) -> bool:
-    """Whether an open file has the content of one of ours; it is at its beginning afterwards."""
-    with kept.open("rb") as own:
-        while piece := own.read(CHUNK_BYTES):
-            if os.read(descriptor, len(piece)) != piece:
-                break
-        else:
-            piece = os.read(descriptor, 1)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return not piece
+    """Whether an open file has the content of one of ours."""
+    with plain_file(kept) as (own, _):
+        return are_same(descriptor, own)
 
 
 def _is_alike(kept: Path, now: Path) -> bool:
@@ -170,7 +162,10 @@ def _is_alike(kept: Path, now: Path) -> bool:
         return False
     if stat.S_ISLNK(status.st_mode):
         return kept.readlink() == now.readlink()
-    return stat.S_ISREG(status.st_mode) and filecmp.cmp(kept, now, shallow=False)
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    with plain_file(now) as (opened, _):
+        return _holds(opened, kept)
 
 
 def _keep(root: Path, layer: Path, path: str) -> None:
@@ -181,8 +176,18 @@ def _keep(root: Path, layer: Path, path: str) -> None:
     if stat.S_ISDIR(status.st_mode):
         target.mkdir(exist_ok=True)
     elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-        shutil.copy2(source, target, follow_symlinks=False)
+        _copy(source, target, status)
         os.chown(target, status.st_uid, status.st_gid, follow_symlinks=False)
+
+
+def _copy(source: Path, target: Path, status: os.stat_result) -> None:
+    """Copy a file with its holes, or a link, with mode and time."""
+    if stat.S_ISREG(status.st_mode) and room_of_file(status) < status.st_size:
+        with plain_file(source) as (opened, _), target.open("xb") as made:
+            fill(made.fileno(), parts_of(opened))
+        shutil.copystat(source, target, follow_symlinks=False)
+    else:
+        shutil.copy2(source, target, follow_symlinks=False)
 
 
 def _note_gone(root: Path, layer: Path, path: str) -> None:

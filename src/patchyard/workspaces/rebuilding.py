@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from patchyard.clients.reader import OPEN_FOLDER
+from patchyard.clients.sparse_files import fill, has_holes, parts_of
 from patchyard.clients.syncing import sync, sync_file_system, sync_folder
 from patchyard.contracts.blobs import Blobs
 from patchyard.domain.errors import JournalBroken
@@ -148,6 +149,9 @@ def _copy(source: Path, target: int) -> None:
     """Copy a file of ours, whatever the two file systems can do between them."""
     opened = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
+        if has_holes(opened):
+            fill(target, parts_of(opened))
+            return
         while os.copy_file_range(opened, target, COPY_BYTES):
             continue
     except OSError as error:

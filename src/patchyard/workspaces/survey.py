@@ -4,6 +4,7 @@ By descriptors, following no link. An entry whose status is as before is not ope
 """
 
 import contextlib
+import errno
 import os
 import stat
 import time
@@ -12,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchyard.clients.reader import MAX_DEPTH, OPEN_FILE, OPEN_FOLDER
-from patchyard.contracts.blobs import BlobWriter
+from patchyard.clients.sparse_files import CHUNK_BYTES, room_of_file
+from patchyard.contracts.blobs import BlobWriter, NoRoom
 from patchyard.contracts.workspace import LookStopped, never
 from patchyard.domain.machine import is_of_machine
 from patchyard.domain.manifest import BELOW, LEFT_OUT, Delta, Entry, Manifest
@@ -41,6 +43,8 @@ class Survey:
     left_out: list[str] = field(default_factory=list)
     is_fuzzy: bool = False
     hashed: dict[tuple[int, int], str] = field(default_factory=dict)  # of files with several names
+    large: list[tuple[int, str]] = field(default_factory=list)  # files for last: bytes, path
+    unkept: list[str] = field(default_factory=list)  # files that there is no room for
     started: int = field(default_factory=look_time)
     settled: int = field(default_factory=lambda: time.time_ns() - TICKS_NS)
 
@@ -50,6 +54,8 @@ class Survey:
         try:
             self._take("", _entry(os.fstat(at), attributes=_attributes(at)))
             self._enter(at, "", 0)
+            for _, path in sorted(self.large):  # the largest are left out first
+                self._keep_large(at, path)
         finally:
             os.close(at)
         return Delta(
@@ -58,6 +64,7 @@ class Survey:
             touched=self.touched,
             stored=self.writer.stored,
             is_fuzzy=self.is_fuzzy,
+            unkept=self.unkept,
         )
 
     def _gone(self) -> list[str]:
@@ -137,10 +144,12 @@ class Survey:
 
     def _look(self, at: int, path: str, name: str, status: os.stat_result) -> None:
         """Take in what is no folder and may have changed. Raises LookStopped."""
-        if self.is_stopped():
-            raise LookStopped
+        self._watch()
         try:
-            if stat.S_ISREG(status.st_mode):
+            if stat.S_ISREG(status.st_mode) and status.st_size > CHUNK_BYTES:
+                self.present.add(path)
+                self.large.append((room_of_file(status), path))
+            elif stat.S_ISREG(status.st_mode):
                 self._take(path, self._file(at, path, name))
             elif stat.S_ISLNK(status.st_mode):
                 target = os.fsdecode(os.readlink(os.fsencode(name), dir_fd=at))
@@ -151,6 +160,31 @@ class Survey:
                 self._take(path, _entry(status))
         except OSError as error:
             self._unseen(at, path, name, error)
+
+    def _watch(self) -> None:
+        if self.is_stopped():
+            raise LookStopped
+
+    def _keep_large(self, root: int, path: str) -> None:
+        """Take in a large file. Raises LookStopped."""
+        self._watch()
+        *folders, name = path.split("/")
+        at = root
+        with contextlib.ExitStack() as opened:
+            try:
+                for folder in folders:
+                    at, _ = opened.enter_context(_opened(at, folder, OPEN_FOLDER))
+            except OSError as error:  # it became something else, or went, under our eyes
+                if is_of_machine(error):
+                    raise
+                self.is_fuzzy = True
+                self.present.discard(path)
+                return
+            try:
+                self._take(path, self._file(at, path, name))
+            except OSError as error:
+                self.present.discard(path)
+                self._unseen(at, path, name, error)
 
     def _unseen(self, at: int, path: str, name: str, error: OSError) -> None:
         """Take in what could not be looked at: not kept, and not gone while it is still there.
@@ -170,11 +204,16 @@ class Survey:
 
     def _file(self, at: int, path: str, name: str) -> Entry:
         with _opened(at, name, OPEN_FILE) as (descriptor, status):
+            if not stat.S_ISREG(status.st_mode):
+                raise FileNotFoundError(errno.ENOENT, "it became something else", name)
             mark = (status.st_ino, status.st_ctime_ns)
             held = self.hashed.get(mark) or self.known(path, descriptor, status)
-            if not held and status.st_size > self.writer.room:
-                return self._lacking(status)
-            held = held or self.writer.keep(descriptor, until=status.st_size)
+            if not held and room_of_file(status) > self.writer.room:
+                return self._lacking(path, status)
+            try:
+                held = held or self.writer.keep(descriptor, until=status.st_size, watch=self._watch)
+            except NoRoom:
+                return self._lacking(path, status)
             if status.st_nlink > 1:
                 self.hashed[mark] = held
             after = os.fstat(descriptor)
@@ -185,9 +224,10 @@ class Survey:
             return entry._replace(ctime=0)
         return self._settled(entry)
 
-    def _lacking(self, status: os.stat_result) -> Entry:
+    def _lacking(self, path: str, status: os.stat_result) -> Entry:
         """Return a file whose content is not kept, since there is no room for it."""
         self.is_fuzzy = True
+        self.unkept.append(path)
         return _entry(status, held=LEFT_OUT)
 
     def _settled(self, entry: Entry) -> Entry:
