@@ -17,6 +17,7 @@ from patchyard.domain.errors import (
 )
 from patchyard.domain.events import Noted
 from patchyard.domain.invariant import Invariant, Scope
+from patchyard.engine import plan_executor
 from patchyard.engine.handing import Handing
 from patchyard.engine.lifecycle import declare
 from patchyard.engine.report import plan_data
@@ -87,6 +88,21 @@ async def test_a_limit_stays_the_reason_when_nothing_can_be_captured(site: Works
     assert ledger.state.failure is not None
     assert ledger.state.failure.code == "limit"
     assert notes[-1] == "it could not be captured: the disk is full"
+
+
+async def test_a_capture_after_the_limit_is_not_waited_for_without_end(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_executor, "KEEPING_S", 0.2)
+    large = call("execute_command", command="head -c 300M /dev/urandom > large.bin")
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(large, ADD, ADD, steps=3))
+        with pytest.raises(LimitReached, match="steps"):
+            await workflow.run(plan_id)
+        ledger = await site.ledger(equipment, plan_id)
+        notes = [event.text for _, _, event in await ledger.events() if isinstance(event, Noted)]
+    assert notes[-1] == "it could not be captured within 0.2 s"
+    assert ledger.state.changeset is None
 
 
 async def test_a_second_branch_is_made_when_another_name_is_asked_for(site: Worksite) -> None:

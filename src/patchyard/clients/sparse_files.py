@@ -60,7 +60,12 @@ def are_same(one: int, other: int) -> bool:
 
 def pieces(source: int, *, until: int | None = None) -> Iterator[bytes]:
     """Yield the same as bytes, CHUNK_BYTES at most at a time."""
-    for part in parts_of(source, until=until):
+    return in_pieces(parts_of(source, until=until))
+
+
+def in_pieces(content: Iterable[Part]) -> Iterator[bytes]:
+    """Yield parts as bytes, CHUNK_BYTES at most at a time."""
+    for part in content:
         if isinstance(part, bytes):
             yield part
             continue
@@ -134,6 +139,7 @@ __all__ = [
     "are_same",
     "fill",
     "has_holes",
+    "in_pieces",
     "parts_of",
     "pieces",
     "room_of_file",

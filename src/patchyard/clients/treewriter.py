@@ -8,6 +8,7 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import IO, NoReturn, Self, cast
 
@@ -37,8 +38,13 @@ def hash_blob(size: int, chunks: Iterable[bytes], *, like: str) -> str:
 
 def chunks_of(descriptor: int, size: int) -> Iterator[bytes]:
     """Yield exactly `size` bytes from the start of a file. Raises WorkFailed when it shrank."""
+    return whole_chunks(pieces(descriptor, until=size), size)
+
+
+def whole_chunks(content: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """Yield what has to be `size` bytes in all. Raises WorkFailed where it is fewer."""
     left = size
-    for piece in pieces(descriptor, until=size):
+    for piece in content:
         left -= len(piece)
         yield piece
     if left:
@@ -89,13 +95,27 @@ class TreeWriter:
         trace: TracebackType | None,
     ) -> None:
         """End the process if it still runs and close what is open."""
+        begun = []
         if self._process.poll() is None:
+            begun = self._packs_begun()
             self._process.kill()
         self._process.wait()
+        for place in begun:
+            place.unlink(missing_ok=True)
         with contextlib.suppress(BrokenPipeError):
             self._in.close()
         self._out.close()
         self._err.close()
+
+    def _packs_begun(self) -> list[Path]:
+        """Return the packs without a name that git has open: killed over one it leaves it."""
+        found = []
+        for link in Path("/proc", str(self._process.pid), "fd").glob("*"):
+            with contextlib.suppress(OSError):
+                place = link.readlink()
+                if place.name.startswith("tmp_pack_") and place.parent.name == "pack":
+                    found.append(place)
+        return found
 
     def delete(self, path: str) -> None:
         """Take a file or a whole folder out. Deletions come before what is put."""
@@ -175,4 +195,5 @@ __all__ = [
     "empty_tree",
     "hash_blob",
     "quote",
+    "whole_chunks",
 ]

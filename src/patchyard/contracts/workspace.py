@@ -37,6 +37,15 @@ class CallWindow:
     is_open: bool = True  # may have written what it does not name, as commands may
 
 
+def never() -> bool:
+    """Nobody stops a look."""
+    return False
+
+
+class LookStopped(Exception):
+    """Nobody wants the rest of a look; what it has kept so far is kept."""
+
+
 class Workspaces(Protocol):
     """One strategy of giving a plan a writable tree over an immutable base."""
 
@@ -63,9 +72,17 @@ class Workspaces(Protocol):
         ...
 
     async def capture(
-        self, base: Base, ref: WorkspaceRef, *, windows: Sequence[CallWindow] = ()
+        self,
+        base: Base,
+        ref: WorkspaceRef,
+        *,
+        windows: Sequence[CallWindow] = (),
+        is_stopped: Callable[[], bool] = never,
     ) -> ChangeSet:
-        """Walk what changed with our own reader, store it and return it; runs no agent's git."""
+        """Walk what changed with our own reader, store it and return it; runs no agent's git.
+
+        `is_stopped` is asked before each file and each MiB of one. Raises LookStopped.
+        """
         ...
 
     async def layer(self, ref: WorkspaceRef) -> Path | None:
@@ -88,15 +105,6 @@ class Workspaces(Protocol):
         ...
 
 
-def never() -> bool:
-    """Nobody stops a look."""
-    return False
-
-
-class LookStopped(Exception):
-    """Nobody wants the rest of a look; what it has kept so far is kept."""
-
-
 class Checkpointing(Protocol):
     """What plans need beside: their content can be kept, and brought back to what it was."""
 
@@ -115,7 +123,8 @@ class Checkpointing(Protocol):
         `previous` is what the last look came to, empty before the first. An entry whose size,
         times and inode are as before is not read again. Of an ignored folder with very many entries
         the content is kept only with `has_bulk`. `is_stopped` is asked before each entry that
-        is read: once it says so the look ends. Raises LookStopped then, Unavailable on a full disk.
+        is read, and each MiB of it: once it says so the look ends. Raises LookStopped then,
+        Unavailable on a full disk.
         """
         ...
 

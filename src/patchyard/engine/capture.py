@@ -1,5 +1,6 @@
 """The end of a round of work: what changed is captured outside, then proven in a fresh place."""
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from patchyard.domain.silencing import silencing
 from patchyard.domain.tooling import Effect
 from patchyard.engine import invariants
 from patchyard.engine.absent_programs import absence_cure
+from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.evidence import Evidence, Watch, deciding_in, gathered
 from patchyard.engine.gating import Gating, Judged
@@ -132,12 +134,16 @@ class Capture:
         )
 
     async def keep(self) -> ChangeSet:
-        """Capture what there is, unproven, and journal it."""
+        """Capture what there is, unproven, and journal it. Stopped within a MiB once cancelled."""
         base = self._base()
         workspaces = self._equipment.workspaces
         events = [event for _, _, event in await self._ledger.events()]
         windows = _windows(events, self._equipment.tools(self._workspace.root))
-        captured = await workspaces.capture(base, self._workspace, windows=windows)
+        stopping = threading.Event()
+        capturing = workspaces.capture(
+            base, self._workspace, windows=windows, is_stopped=stopping.is_set
+        )
+        captured = await whole(capturing, hurry=stopping.set)
         links = await self._equipment.trees.links(base, captured)
         state = self._ledger.state
         changeset = guarded(captured, state.known.protected_paths, links)

@@ -1,5 +1,6 @@
 """Connects the life of a plan with its actors, for strategize and for execute (B2)."""
 
+import asyncio
 from collections.abc import Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -54,6 +55,8 @@ from patchyard.engine.timekeeping import Deadline
 from patchyard.engine.watching import Watching
 from patchyard.engine.wishing import prepared
 
+KEEPING_S = 10.0  # that a plan whose time is over may still take to capture its work
+NOT_CAPTURED = "it could not be captured"
 LOOKS = "look, and answer"  # the strategy of a question: nobody needs to think of it
 _EXECUTED = (Phase.EXECUTE, State.COMPLETE)
 
@@ -261,16 +264,24 @@ class PlanExecutor:
         return bool(self._ledger.state.steered.guidance)
 
     async def _keep(self) -> None:
-        """Capture what a plan has when a limit stops it: unproven, for `plan diff`."""
+        """Capture what a plan has when a limit stops it: unproven, for `plan diff`.
+
+        That takes KEEPING_S at most: its time may be over.
+        """
         state = self._ledger.state
         if state.base is None or state.workspace is None:
             return
         try:
             async with working_ground(self._equipment, self._ledger, state.base, ()) as workspace:
                 prover = Prover(self._equipment, self._ledger, ())
-                await Capture(self._equipment, self._ledger, prover, workspace).keep()
+                async with asyncio.timeout(KEEPING_S) as scope:
+                    await Capture(self._equipment, self._ledger, prover, workspace).keep()
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            await self._ledger.record(Noted(text=f"{NOT_CAPTURED} within {KEEPING_S:g} s"))
         except PatchyardError as error:  # the limit stays the reason of the stop
-            await self._ledger.record(Noted(text=f"it could not be captured: {error.message}"))
+            await self._ledger.record(Noted(text=f"{NOT_CAPTURED}: {error.message}"))
 
     async def _proven(
         self, turn: Turn, loop: AgentLoop, places: Places, proofs: Sequence[Proving]

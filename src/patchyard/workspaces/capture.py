@@ -7,14 +7,22 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchyard.clients.git import Git
 from patchyard.clients.reader import Reader, git_mode
-from patchyard.clients.treewriter import TreeWriter, chunks_of, hash_blob
-from patchyard.contracts.workspace import CallWindow
+from patchyard.clients.sparse_files import (
+    CHUNK_BYTES,
+    ContentName,
+    in_pieces,
+    parts_of,
+    room_of_file,
+)
+from patchyard.clients.treewriter import TreeWriter, chunks_of, hash_blob, whole_chunks
+from patchyard.contracts.workspace import CallWindow, LookStopped, never
 from patchyard.domain.bare_repositories import bare_repositories
 from patchyard.domain.changeset import Base, Change, ChangeSet, Finding, FindingKind
 from patchyard.domain.errors import WorkFailed
@@ -44,11 +52,16 @@ class Capture:
     reader: Reader
     lower: Sequence[Path] = ()  # setup layers, topmost first
     max_file_bytes: int = 4 * 1024**3
+    is_stopped: Callable[[], bool] = never
+    holed: dict[str, str] = field(default_factory=dict)  # blobs of files with holes, by content
     written: dict[str, tuple[str, str] | None] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
 
     def finish(self, sight: Sight, windows: Sequence[CallWindow]) -> ChangeSet:
-        """Write the tree and return the change set. Raises WorkFailed if git took another tree."""
+        """Write the tree and return the change set.
+
+        Raises WorkFailed if git took another tree, LookStopped.
+        """
         tree = self._write(sight)
         changes = compare(self.git, self.base.tree, tree) if tree != self.base.tree else []
         self._verify(changes)
@@ -112,6 +125,7 @@ class Capture:
 
     def _differs(self, each: Touched, sight: Sight) -> bool:
         """Whether the candidate is to be written; notes what is odd about it."""
+        self._watch()
         try:
             mode, blob = self._identify(each, sight)
         except OSError as error:
@@ -134,7 +148,7 @@ class Capture:
             if known is None and not self.lower:
                 return mode, ""
             size = status.st_size
-            return mode, hash_blob(size, chunks_of(descriptor, size), like=self.base.tree)
+            return mode, hash_blob(size, self._chunks(descriptor, size), like=self.base.tree)
 
     def _is_below(self, folder: Path, each: Touched, mode: str, blob: str) -> bool:
         """Whether a setup layer holds just this, so that the actor changed nothing."""
@@ -148,7 +162,7 @@ class Capture:
             if not stat.S_ISREG(status.st_mode) or status.st_size != each.size:
                 return False
             with layer.opened(each.path) as (descriptor, now):
-                chunks = chunks_of(descriptor, now.st_size)
+                chunks = self._chunks(descriptor, now.st_size)
                 return hash_blob(now.st_size, chunks, like=blob) == blob
 
     def _put(self, writer: TreeWriter, each: Touched) -> None:
@@ -159,10 +173,38 @@ class Capture:
         else:
             with self.reader.opened(each.path) as (descriptor, status):
                 mode = git_mode(status.st_mode)
-                size = status.st_size
-                blob = writer.put(each.path, mode, size, chunks_of(descriptor, size))
+                blob = self._put_file(writer, each.path, mode, descriptor, status)
         self.written[each.path] = (mode, blob)
         self.times[each.path] = each.changed
+
+    def _put_file(
+        self, writer: TreeWriter, path: str, mode: str, descriptor: int, status: os.stat_result
+    ) -> str:
+        """Put a file's content; one that is mostly holes is given to git once for all its twins."""
+        size = status.st_size
+        if size <= CHUNK_BYTES or room_of_file(status) >= size:
+            return writer.put(path, mode, size, self._chunks(descriptor, size))
+        name = ContentName()
+        deque(name.passing(parts_of(descriptor, until=size), self._watch), maxlen=0)
+        known = self.holed.get(str(name))
+        if known is not None:
+            writer.link(path, mode, known)
+            return known
+        passing = ContentName()
+        content = passing.passing(parts_of(descriptor, until=size), self._watch)
+        blob = writer.put(path, mode, size, whole_chunks(in_pieces(content), size))
+        self.holed[str(passing)] = blob  # of what git was given, should it change meanwhile
+        return blob
+
+    def _chunks(self, descriptor: int, size: int) -> Iterator[bytes]:
+        """Yield a file's bytes. Raises LookStopped, WorkFailed when it shrank."""
+        for chunk in chunks_of(descriptor, size):
+            self._watch()
+            yield chunk
+
+    def _watch(self) -> None:
+        if self.is_stopped():
+            raise LookStopped
 
     def _verify(self, found: Sequence[Change]) -> None:
         """Compare what git says it has with what the walk put in."""

@@ -75,10 +75,15 @@ class AutoWorkspaces:
         return await self._of(ref).open(base, ref)
 
     async def capture(
-        self, base: Base, ref: WorkspaceRef, *, windows: Sequence[CallWindow] = ()
+        self,
+        base: Base,
+        ref: WorkspaceRef,
+        *,
+        windows: Sequence[CallWindow] = (),
+        is_stopped: Callable[[], bool] = never,
     ) -> ChangeSet:
         """See contracts.workspace."""
-        return await self._of(ref).capture(base, ref, windows=windows)
+        return await self._of(ref).capture(base, ref, windows=windows, is_stopped=is_stopped)
 
     async def layer(self, ref: WorkspaceRef) -> Path | None:
         """See contracts.workspace."""

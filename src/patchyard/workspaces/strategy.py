@@ -70,10 +70,15 @@ class Strategy(abc.ABC):
         return await asyncio.to_thread(self._reopen, base, ref)
 
     async def capture(
-        self, base: Base, ref: WorkspaceRef, *, windows: Sequence[CallWindow] = ()
+        self,
+        base: Base,
+        ref: WorkspaceRef,
+        *,
+        windows: Sequence[CallWindow] = (),
+        is_stopped: Callable[[], bool] = never,
     ) -> ChangeSet:
         """Read what was written with our own reader and store what changed."""
-        return await asyncio.to_thread(self._capture, base, ref, tuple(windows))
+        return await asyncio.to_thread(self._capture, base, ref, tuple(windows), is_stopped)
 
     async def checkpoint(
         self,
@@ -159,7 +164,13 @@ class Strategy(abc.ABC):
         _sweep(root)
         return root
 
-    def _capture(self, base: Base, ref: WorkspaceRef, windows: Sequence[CallWindow]) -> ChangeSet:
+    def _capture(
+        self,
+        base: Base,
+        ref: WorkspaceRef,
+        windows: Sequence[CallWindow],
+        is_stopped: Callable[[], bool],
+    ) -> ChangeSet:
         git = self._trees.git_of(base)
         tracked = self._trees.tracked(base)
         layers = tuple(Path(folder) for folder in ref.details["layers"])
@@ -169,7 +180,14 @@ class Strategy(abc.ABC):
             Ignores(git, base, tracked.entries) as ignores,
         ):
             sight = self._walk(ref, reader, tracked, ignores)
-            capture = Capture(git=git, base=base, tracked=tracked, reader=reader, lower=layers)
+            capture = Capture(
+                git=git,
+                base=base,
+                tracked=tracked,
+                reader=reader,
+                lower=layers,
+                is_stopped=is_stopped,
+            )
             return capture.finish(sight, windows)
 
     def _checkpoint(
