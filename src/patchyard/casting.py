@@ -12,8 +12,9 @@ from patchyard.configuration import MODELS_FILE, user_file
 from patchyard.contracts.actor import Actor, Casting
 from patchyard.contracts.journal import Journal
 from patchyard.contracts.model import Model
+from patchyard.contracts.provider import ModelProvider
 from patchyard.domain.environment import require_strength
-from patchyard.domain.errors import UnknownName, UsageError
+from patchyard.domain.errors import ModelUnavailable, UnknownName, UsageError
 from patchyard.domain.lineage import REPLAYS
 from patchyard.domain.plan import PlanSpec
 from patchyard.engine.sites import general_site, walls_of
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from patchyard.models.combined import Destination
     from patchyard.models.configured import Reading
     from patchyard.models.failing_over import FailingOverModel
+    from patchyard.models.provider_settings import ProviderSettings
     from patchyard.models.providers import Catalogue
 
 
@@ -36,6 +38,8 @@ class Shared:
 
     circuits: Circuits = field(default_factory=Circuits)
     throttles: Throttles = field(default_factory=Throttles)
+    provided: Mapping[str, ModelProvider] = field(default_factory=dict)  # by the program at hand
+    configured: Mapping[str, "ProviderSettings"] = field(default_factory=dict)  # likewise
 
 
 class Actors:
@@ -86,6 +90,7 @@ class Actors:
         from patchyard.models.budgeted import BudgetedModel  # noqa: PLC0415 - only this actor needs it
         from patchyard.models.choosing import QUICK, choose, terms  # noqa: PLC0415 - only this actor needs it
         from patchyard.models.failing_over import FailingOverModel  # noqa: PLC0415 - likewise
+        from patchyard.models.provided import Work  # noqa: PLC0415 - likewise
         from patchyard.models.recorded import RecordedModel, RecordingModel  # noqa: PLC0415 - likewise
         from patchyard.models.texted import TextedModel  # noqa: PLC0415 - likewise
 
@@ -93,12 +98,15 @@ class Actors:
         spec = casting.spec
         here = walls_of(general_site(spec), spec)
         catalogue = replace(
-            model_catalogue(self._environ, spec.models),
+            model_catalogue(self._environ, spec.models, shared=self._shared),
             workspace=spec.repository,
+            work=Work(task=spec.task, role=spec.role),
             plans=str(self._plans),
             throttles=self._shared.throttles,
             on_wait=casting.on_wait,
         )
+        if spec.model:
+            _require_there(catalogue, spec.model)
         choice = await choose(catalogue, named=spec.model, role=spec.role, task=spec.task)
         models = [catalogue.open(name) for name in choice.names]
         said = terms(choice, models[0].facts, spec.limits)
@@ -151,10 +159,31 @@ def _tell(casting: Casting, chosen: str) -> None:
         casting.on_chosen(chosen)
 
 
-def model_catalogue(environ: Mapping[str, str], repository: str = "") -> "Catalogue":
-    """Return the providers there are: built in, and of the user's own `models.yaml`.
+def _require_there(catalogue: "Catalogue", name: str) -> None:
+    """Raise ModelUnavailable for a model whose provider was there when its plan was made."""
+    from patchyard.models.providers import FILES  # noqa: PLC0415 - only for models
+
+    provider = name.partition(":")[0]
+    try:
+        if provider not in FILES:
+            catalogue.provider(provider)
+    except UnknownName as error:
+        raise ModelUnavailable(
+            f"the plan's model is {name}, and this process has no such provider",
+            hint="where a program has brought it, carry the plan on in that program:"
+            " `await engine.resume(PLAN_ID)`; else name the provider in your models.yaml,"
+            " or another model: `agents plan resume --model PROVIDER:MODEL`",
+            details={"kind": "no_provider", "provider": provider},
+        ) from error
+
+
+def model_catalogue(
+    environ: Mapping[str, str], repository: str = "", *, shared: Shared | None = None
+) -> "Catalogue":
+    """Return the providers there are: built in, of the user's own `models.yaml`, and brought.
 
     `repository` is the text of a trusted repository's one, whose roles go before the user's.
+    `shared` has what the program at hand has brought.
     Raises UsageError with file, line and column.
     """
     from patchyard.models.combined import combined  # noqa: PLC0415 - only for models
@@ -167,7 +196,8 @@ def model_catalogue(environ: Mapping[str, str], repository: str = "") -> "Catalo
     return Catalogue(
         environ=environ,
         prices=shipped_prices(),
-        configured=said.providers,
+        configured={**said.providers, **(shared.configured if shared else {})},
+        provided=shared.provided if shared else {},
         roles=said.roles,
         preferred=said.preferred,
         in_repository=said.in_repository,
@@ -192,15 +222,18 @@ def _reading(environ: Mapping[str, str]) -> "Reading":
     return Reading(environ=environ, roles=own_roles, stage=stage)
 
 
-def require_actor(spec: PlanSpec, environ: Mapping[str, str]) -> None:
+def require_actor(
+    spec: PlanSpec, environ: Mapping[str, str], *, shared: Shared | None = None
+) -> None:
     """Raise UsageError or UnknownName for an actor, a model or a file of one that there is not.
 
     Asks nobody: whether a provider has the model shows when it is needed.
+    `shared` has what the program at hand has brought.
     """
     if spec.agent not in ACTORS:
         raise UnknownName.among("agent", spec.agent, ACTORS)
     if spec.agent == "model" and (spec.model or spec.models):
-        catalogue = model_catalogue(environ, spec.models)
+        catalogue = model_catalogue(environ, spec.models, shared=shared)
         if spec.model:
             catalogue.require(spec.model)
     if spec.record_to is not None:

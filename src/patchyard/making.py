@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from patchyard.casting import require_actor
+from patchyard.casting import Shared, require_actor
 from patchyard.domain.changeset import Base
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.plain_text import require_plain
@@ -19,11 +19,20 @@ from patchyard.intake import Asked, Intake, take_in
 IN_CONTAINERS = frozenset({ExecutionEnvironment.CONTAINER, ExecutionEnvironment.DEVCONTAINER})
 
 
-async def considered(equipment: Equipment, asked: Asked, environ: Mapping[str, str]) -> Intake:
-    """Return what a plan would be made of. Raises UsageError, UnknownName, Unavailable."""
+async def considered(
+    equipment: Equipment,
+    asked: Asked,
+    environ: Mapping[str, str],
+    *,
+    shared: Shared | None = None,
+) -> Intake:
+    """Return what a plan would be made of; `shared` is what the equipment was opened with.
+
+    Raises UsageError, UnknownName, Unavailable.
+    """
     holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
     intake = await asyncio.to_thread(take_in, asked, environ, holdings)  # git may run in it
-    require_actor(intake.spec, environ)
+    require_actor(intake.spec, environ, shared=shared)
     for site in sites_of(intake.spec):
         equipment.environment(site.kind)
         if site.kind in IN_CONTAINERS:

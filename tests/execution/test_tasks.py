@@ -133,9 +133,9 @@ async def test_providers_are_asked_for_their_health_together(
     async def health(longest_s: float, **rows: str) -> Mapping[str, str]:
         said = {name: {"base_url": place, "first_byte_s": 60} for name, place in rows.items()}
         (folder / "models.yaml").write_text(json.dumps({"providers": said}))
-        monkeypatch.setattr("patchyard.execution.tasks.LONGEST_LOOK_S", longest_s)
+        monkeypatch.setattr("patchyard.execution.providers.LONGEST_LOOK_S", longest_s)
         patient = replace(QUICK, connect_s=60.0)  # a busy machine connects late
-        monkeypatch.setattr("patchyard.execution.tasks.QUICK", patient)
+        monkeypatch.setattr("patchyard.execution.providers.QUICK", patient)
         return await ProviderFactory({**site.environ, **own}).health()
 
     async with Together().running() as url, Together().running() as never:
@@ -155,7 +155,8 @@ async def test_a_factory_finds_who_is_there(site: Worksite) -> None:
             " fallbacks: [{model: tiny, provider: house}]}}\n"
         )
         own = {"XDG_CONFIG_HOME": str(folder.parent), "OLLAMA_HOST": "127.0.0.1:9"}
-        factory = ProviderFactory({**site.environ, **own})
+        factory_environ = {**site.environ, **own}
+        factory = ProviderFactory(factory_environ)
         assert "house" in factory.providers()
         found = await factory.for_role("tester")
         assert found.name == "house:tiny"
@@ -175,6 +176,6 @@ async def test_a_factory_finds_who_is_there(site: Worksite) -> None:
         (roles / "translator.yaml").write_text("purpose: translates\n")
         with pytest.raises(ModelUnavailable):  # the role is known, and has no models
             await factory.for_role("translator")
-    result = await found.execute_task(asked(site))
+    result = await execute_task(asked(site, model="", provider=found), environ=factory_environ)
     await site.clear()
     assert (result.success, result.error) == (False, "model_unavailable")

@@ -17,6 +17,7 @@ from patchyard.actors.model import ModelActor
 from patchyard.clients.http import HttpClient, Waits
 from patchyard.contracts.actor import Answered, Brief, Turn
 from patchyard.contracts.model import Model
+from patchyard.contracts.provider import ModelProvider, TaskAction, TaskRequest, TaskResponse
 from patchyard.domain.messages import (
     Message,
     ModelReply,
@@ -30,6 +31,7 @@ from patchyard.models.chat_completions import ChatCompletionsModel, Dialect
 from patchyard.models.keys import Key
 from patchyard.models.messages import Manner, MessagesModel
 from patchyard.models.ollama import Loading, OllamaModel
+from patchyard.models.provided import ProvidedModel
 from patchyard.models.recorded import RecordedModel, RecordingModel
 from patchyard.models.responses import Bearing, ResponsesModel
 from patchyard.models.scripted import ScriptedModel, ScriptedReply
@@ -139,6 +141,35 @@ async def scripted(answering: Answering, _folder: Path) -> AsyncIterator[Model]:
     yield ScriptedModel(answering=lambda request: answering(request.turn))
 
 
+class OfOthers:
+    """A provider as another program would write it."""
+
+    def __init__(self, answering: Answering) -> None:
+        self._answering = answering
+
+    async def execute_task(self, request: TaskRequest) -> TaskResponse:
+        reply = self._answering(request.turn)
+        actions = tuple(TaskAction(name=name, arguments=said) for name, said in reply.calls)
+        return TaskResponse(text=reply.text, actions=actions)
+
+    def supports_tools(self) -> bool:
+        return True
+
+    def supports_mcp(self) -> bool:
+        return True
+
+    def get_capabilities(self) -> list[str]:
+        return []
+
+
+@asynccontextmanager
+async def provided(answering: Answering, _folder: Path) -> AsyncIterator[Model]:
+    async def bring() -> ModelProvider:
+        return OfOthers(answering)
+
+    yield ProvidedModel("others:tiny", bring, is_owned=True, answer_s=60)
+
+
 @asynccontextmanager
 async def recorded(answering: Answering, folder: Path) -> AsyncIterator[Model]:
     file = folder / "talk.jsonl"
@@ -162,6 +193,7 @@ OPENINGS: dict[str, Opening] = {
     "responses-whole": lambda a, f: responses(a, f, is_streaming=False),
     "scripted": scripted,
     "texted": texted,
+    "provided": provided,
     "recorded": recorded,
 }
 

@@ -119,6 +119,14 @@ async def test_an_environment_may_stand_in_either_file(mine: dict[str, str]) -> 
             "2:7: providers.a.base_url: must be an address without a query",
         ),
         (
+            'providers:\n  a: {kind: "a_models:Acme"}\n',
+            "2:7: providers.a.kind: a repository loads no code into the engine",
+        ),
+        (
+            "environments:\n  p:\n    providers: {a: {kind: os:system, options: {}}}\n",
+            "3:21: environments.p.providers.a.kind: a repository loads no code",
+        ),
+        (
             'environments:\n  p:\n    providers: {a: {base_url: "http://a/${KEY:-x}"}}\n',
             "3:21: environments.p.providers.a.base_url: ${KEY:-x} is not filled in",
         ),

@@ -15,6 +15,7 @@ ALL_FAILED = "all_failed"
 RESTING = "resting"
 GRAVE = frozenset({"idle", "no_quota", "rate_limited", "timeout"})
 OF_PROVIDER = frozenset({"bad_key", "dns", "no_key", "proxy", "redirected", "refused", "tls"})
+NO_LIST = "no_list"
 WITHOUT_LIST = frozenset({404, 405, 501})  # answers of providers that list no models
 REFUSED_KEY = frozenset({401, 403})
 SAID = 1000  # characters of what a provider said
@@ -73,7 +74,8 @@ def is_of_model(error: Trouble) -> bool:
 
 def has_no_list(error: Trouble) -> bool:
     """Whether a provider answered that it lists no models: it is there."""
-    return error.details.get("status") in WITHOUT_LIST
+    details = error.details
+    return details.get("kind") == NO_LIST or details.get("status") in WITHOUT_LIST
 
 
 def is_told_by_list(error: Trouble) -> bool:
@@ -172,6 +174,7 @@ def _kind(failures: Sequence[Failure]) -> str:
 __all__ = [
     "ALL_FAILED",
     "FILTERED",
+    "NO_LIST",
     "RESTING",
     "TOO_LONG",
     "Blame",

@@ -1,60 +1,24 @@
-"""A whole task for other programs (C15), and the models that can carry one out (C1, C3)."""
+"""A whole task for other programs (C15), from its plan to its proof."""
 
-import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from patchyard.assembly import open_equipment
-from patchyard.casting import model_catalogue
-from patchyard.domain.errors import (
-    ModelFailed,
-    ModelUnavailable,
-    PatchyardError,
-    ReviewRejected,
-    UnknownName,
-)
-from patchyard.domain.failover import Failure, all_failed
+from patchyard.casting import Shared
+from patchyard.domain.errors import PatchyardError, ReviewRejected
 from patchyard.domain.machine import refusal_of
-from patchyard.domain.messages import ModelFacts
-from patchyard.domain.model_names import split_name
 from patchyard.domain.review import Verdict
 from patchyard.domain.views import held
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
 from patchyard.engine.workflow import Workflow
 from patchyard.execution.outcomes import Outcome
-from patchyard.intake import Asked
-from patchyard.intake_roles import role_folder
+from patchyard.execution.requests import TaskExecutionRequest, asked_of, provider_of
 from patchyard.making import considered, made
-from patchyard.models.choosing import QUICK, choose
-from patchyard.models.providers import Catalogue
-from patchyard.roles.library import role_names
-
-LONGEST_LOOK_S = 2 * QUICK.whole_s  # of one provider, whatever its own waits say
 
 USED = ("tokens", "input_tokens", "output_tokens", "usd", "steps", "seconds")  # of `cost`
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskExecutionRequest:
-    """One task, and what it is carried out with. What is left empty is as in `agents run`."""
-
-    task: str
-    repository: str = "."
-    role: str = ""  # developer, tester, reviewer, architect, or one of the user's own
-    environment: str = ""  # a kind, an alias or a linked resource
-    model: str = ""  # PROVIDER:MODEL; empty: as of the role
-    validate: tuple[str, ...] = ()  # commands that must pass on the result
-    setup: tuple[str, ...] = ()
-    variables: Mapping[str, str] = field(default_factory=dict)  # the agent can read them
-    allow_hosts: tuple[str, ...] = ()
-    apply_to: str = "none"  # none, worktree, branch, merge, patch
-    usd: float | None = None  # limits; None: the default
-    tokens: int | None = None
-    steps: int | None = None
-    seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +51,21 @@ async def execute_task(
     `internal` for what Patchyard has no name for. Only a cancellation passes on.
     `environ` stands for the variables of this process: settings, keys, where the state lies.
     """
+    return await carried_out(request, environ, Shared())
+
+
+async def carried_out(
+    request: TaskExecutionRequest, environ: Mapping[str, str] | None, shared: Shared
+) -> TaskExecutionResult:
+    """See `execute_task`; `shared` is what the process knows of providers."""
     plan_id = ""
     data: Mapping[str, Any] = {}
     try:
         environ = dict(os.environ) if environ is None else environ
-        async with open_equipment(environ) as equipment:
-            intake = await considered(equipment, _asked(request), environ)
+        model, shared = provider_of(request, environ, shared)
+        async with open_equipment(environ, shared=shared) as equipment:
+            asked = asked_of(request, model)
+            intake = await considered(equipment, asked, environ, shared=shared)
             plan_id, _ = await made(equipment, intake.spec)
             failure = await _failure(Workflow(equipment), plan_id)
             data = held(
@@ -169,135 +142,4 @@ def _told(plan_id: str, data: Mapping[str, Any]) -> TaskExecutionResult:
     )
 
 
-def _asked(request: TaskExecutionRequest) -> Asked:
-    return Asked(
-        task=request.task,
-        repository=request.repository,
-        role=request.role or None,
-        kind=request.environment or None,
-        model=request.model or None,
-        validate=request.validate,
-        setup=request.setup,
-        variables=tuple(f"{name}={value}" for name, value in request.variables.items()),
-        allow_hosts=request.allow_hosts,
-        apply_to=request.apply_to,
-        usd=request.usd,
-        tokens=request.tokens,
-        steps=request.steps,
-        seconds=request.seconds,
-    )
-
-
-class ModelProvider:
-    """One model of one provider, as something that tasks are given to (C1)."""
-
-    def __init__(self, name: str, facts: ModelFacts, environ: Mapping[str, str]) -> None:
-        """Take the name (PROVIDER:MODEL) and what is known of it; a factory makes it."""
-        self.name = name
-        self.facts = facts
-        self._environ = environ
-
-    async def execute_task(self, request: TaskExecutionRequest) -> TaskExecutionResult:
-        """Carry a task out with this model, whatever the request names."""
-        asked = replace(request, model=self.name)
-        return await execute_task(asked, environ=self._environ)
-
-    def supports_tools(self) -> bool:
-        """Whether it can use tools: natively or, where it has no calls, by a text protocol."""
-        return True
-
-    def supports_mcp(self) -> bool:
-        """Whether it can use tools of MCP servers: they are tools like others to it."""
-        return self.supports_tools()
-
-    def get_capabilities(self) -> list[str]:
-        """Return what is known of it, such as `native-tools` and `context:32768`."""
-        native = ["native-tools"] if self.facts.has_tools else ["tools-by-text"]
-        window = self.facts.context_tokens
-        priced = self.facts.usd_per_million_output is not None
-        return [
-            *("tools", "mcp"),
-            *native,
-            *(["images"] if self.facts.has_images else []),
-            *([f"context:{window}"] if window is not None else []),
-            *(["known-price"] if priced else []),
-        ]
-
-
-class ProviderFactory:
-    """Builds model providers from the configuration, and chooses among them (C3)."""
-
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
-        """Take the variables that say where the user's configuration lies. Raises UsageError."""
-        self._environ = dict(os.environ) if environ is None else environ
-        self._catalogue: Catalogue = model_catalogue(self._environ)
-
-    def providers(self) -> list[str]:
-        """Return the names of the providers there are, built in and configured."""
-        return sorted(self._catalogue.providers)
-
-    async def create(self, name: str) -> ModelProvider:
-        """Return the model PROVIDER:MODEL, looked up at its provider; it costs nothing.
-
-        Raises UsageError, UnknownName, ModelUnavailable, ModelFailed.
-        """
-        split_name(name)
-        return ModelProvider(name, await self._catalogue.look_up(name), self._environ)
-
-    async def for_role(self, role: str) -> ModelProvider:
-        """Return the first model of a role's chain that is there.
-
-        Raises UnknownName, ModelUnavailable with every cause.
-        """
-        known = role_names(role_folder(self._environ))
-        if role not in known:
-            raise UnknownName.among("role", role, known)
-        return await self._first((await choose(self._catalogue, role=role)).names)
-
-    async def select(self) -> ModelProvider:
-        """Return what is configured, there and able, as `agents run` takes it.
-
-        Raises ModelUnavailable.
-        """
-        return await self._first((await choose(self._catalogue, role="developer")).names)
-
-    async def health(self) -> Mapping[str, str]:
-        """Ask each provider for its models; what is wrong, by name, empty where all is well.
-
-        All are asked together, some seconds at most, and nothing is paid for.
-        """
-        quick = replace(self._catalogue, waits=QUICK)
-        await quick.read_keys()
-
-        async def wrong_with(name: str) -> str:
-            try:
-                async with asyncio.timeout(LONGEST_LOOK_S):
-                    await quick.offered(name)
-            except PatchyardError as error:
-                return error.message
-            except TimeoutError:
-                return f"{name} does not answer within {LONGEST_LOOK_S:g} s"
-            return ""
-
-        names = self.providers()
-        said = await asyncio.gather(*(wrong_with(name) for name in names))
-        return dict(zip(names, said, strict=True))
-
-    async def _first(self, names: tuple[str, ...]) -> ModelProvider:
-        failures = []
-        for name in names:
-            try:
-                return await self.create(name)
-            except (ModelFailed, ModelUnavailable) as error:
-                failures.append(Failure(model=name, error=error))
-        raise all_failed(failures)
-
-
-__all__ = [
-    "Internal",
-    "ModelProvider",
-    "ProviderFactory",
-    "TaskExecutionRequest",
-    "TaskExecutionResult",
-    "execute_task",
-]
+__all__ = ["USED", "Internal", "TaskExecutionResult", "carried_out", "execute_task"]

@@ -145,7 +145,7 @@ class Assembly:
         stop = StopReason.LENGTH if self.is_full else self.stop or StopReason.DONE
         if calls and stop is StopReason.DONE:
             stop = StopReason.CALLS
-        usage = _believed(self.usage, self.request, message)
+        usage = believed(self.usage, self.request, message)
         return ModelReply(message=message, usage=usage, stop=stop, model=self.model)
 
     def _kept(self, *, parts: int) -> Thoughts | None:
@@ -159,7 +159,7 @@ class Assembly:
         return Thoughts(maker=self.maker, blocks=blocks) if is_kept else None
 
 
-def _believed(stated: Usage | None, request: ModelRequest, answer: Message) -> Usage:
+def believed(stated: Usage | None, request: ModelRequest, answer: Message) -> Usage:
     """Return what the provider states; what is missing or cannot be is counted from sizes."""
     counted = estimated_usage(request, answer)
     if stated is None:
@@ -195,4 +195,12 @@ def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-__all__ = ["DEFAULT_TOKENS", "Assembly", "Enough", "mapping", "whole_number"]
+__all__ = [
+    "CHARACTERS_PER_TOKEN",
+    "DEFAULT_TOKENS",
+    "Assembly",
+    "Enough",
+    "believed",
+    "mapping",
+    "whole_number",
+]

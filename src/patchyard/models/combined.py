@@ -10,7 +10,8 @@ from patchyard.clients.yaml import Document
 from patchyard.domain.faults import Fault, Place
 from patchyard.models.chains import Chain
 from patchyard.models.configured import EXPANDED, KEYS, ModelsFile, Parts, Reading, read_own
-from patchyard.models.providers import ProviderSettings, built_in
+from patchyard.models.provider_settings import ProviderSettings
+from patchyard.models.providers import built_in
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # nothing that looks like another name
 
@@ -50,6 +51,10 @@ class RepositoryReading(Reading):
             raise Fault(place, f"{name} is built in and not a repository's to change", hint=hint)
         if not isinstance(body, Mapping):
             return
+        if ":" in str(body.get("kind")):
+            hint = "say it in your own models.yaml, for a package that you have installed"
+            said = "a repository loads no code into the engine"
+            raise Fault((*place, "kind"), said, hint=hint)
         for key in KEYS[1:]:
             if key in body:
                 hint = "name a variable: `api_key_env`"

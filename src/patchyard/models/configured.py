@@ -8,21 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.clients.yaml import Document, parse_yaml, read_yaml
-from patchyard.domain.errors import UnknownName, quoted
+from patchyard.domain.errors import UnknownName, UsageError, quoted
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
 from patchyard.domain.throttle import Rates
 from patchyard.models.chains import Chain, chains_of, preferences_of
-from patchyard.models.providers import (
+from patchyard.models.provider_settings import (
     ANTHROPIC,
-    FILES,
     KINDS,
     OLLAMA,
     OPENAI_COMPATIBLE,
     OPENAI_RESPONSES,
     ModelSettings,
     ProviderSettings,
-    built_in,
 )
+from patchyard.models.providers import FILES, built_in
 
 SECTIONS = ("providers", "roles")
 ENVIRONMENTS = "environments"
@@ -38,6 +37,8 @@ ADDED = {  # to an address, by kind
 }
 _NAME = re.compile(r"[^\s:]{1,100}")
 _ADDRESS = re.compile(r"https?://[^/\s@]+(?:/\S*)?")
+_CLASS = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)  # MODULE:NAME
+_OF_CLASS = (*KEYS, *RATES, "default_model", "first_byte_s", "kind", "options")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 EXPANDED = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})")
 _TYPES: Mapping[str, tuple[type, ...]] = {
@@ -60,6 +61,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "concurrent": (int,),
     "first_byte_s": (int, float),
     "idle_s": (int, float),
+    "options": (dict,),
 }
 
 
@@ -142,9 +144,7 @@ class Reading:
         at = (*place, "providers")
         stated = self._expanded(said.get("providers") or {}, at)
         bodies = check_keys(stated, at, stated if isinstance(stated, Mapping) else ())
-        for name, body in bodies.items():
-            self.check(name, body, (*at, name))
-        providers = {name: _settings(body, (*at, name)) for name, body in bodies.items()}
+        providers = {name: self.provider(name, body, (*at, name)) for name, body in bodies.items()}
         providers = dict(self.counted(providers))
         at = (*place, "roles")
         stated = self._expanded(said.get("roles"), at)
@@ -153,15 +153,15 @@ class Reading:
         preferred = preferences_of(stated, at, roles, providers=there)
         return ModelsFile(providers=providers, roles=roles, preferred=preferred)
 
+    def provider(self, name: str, body: Any, place: Place) -> ProviderSettings:
+        """Return what `body` states of the provider `name`. Raises Fault."""
+        self.check(name, body, place)
+        return _settings(body, place)
+
     def check(self, name: str, body: Any, place: Place) -> None:
         """Raise Fault for a provider that no `PROVIDER:MODEL` could mean."""
         del body
-        if name in FILES:
-            hint = "take another name"
-            raise Fault(place, f"{name!r} is taken: `{name}:FILE` is a file", hint=hint)
-        if not _NAME.fullmatch(name):
-            hint = "`PROVIDER:MODEL` names a model: no colon and no space is in the first part"
-            raise Fault(place, f"{quoted(name)} cannot name a provider", hint=hint)
+        _check_name(name, place)
 
     def counted(self, providers: Mapping[str, ProviderSettings]) -> Mapping[str, ProviderSettings]:
         """Return those of the file's providers that count."""
@@ -198,6 +198,23 @@ class Reading:
         return self.filled(value, place) if isinstance(value, str) else value
 
 
+def _check_name(name: str, place: Place) -> None:
+    if name in FILES:
+        hint = "take another name"
+        raise Fault(place, f"{name!r} is taken: `{name}:FILE` is a file", hint=hint)
+    if not _NAME.fullmatch(name):
+        hint = "`PROVIDER:MODEL` names a model: no colon and no space is in the first part"
+        raise Fault(place, f"{quoted(name)} cannot name a provider", hint=hint)
+
+
+def require_provider_name(name: str) -> None:
+    """Raise UsageError for a name that no provider can have."""
+    try:
+        _check_name(name, ())
+    except Fault as fault:
+        raise UsageError(fault.problem, hint=fault.hint) from fault
+
+
 def read_own(path: Path) -> Document:
     """Return the file at `path`, one that says nothing where there is none. Raises UsageError."""
     return read_yaml(path) if path.exists() else Document(name=str(path), value=None)
@@ -206,17 +223,19 @@ def read_own(path: Path) -> Document:
 def _settings(body: Any, place: Place) -> ProviderSettings:
     said = _checked(body, place, _TYPES)
     kind = said.get("kind", OPENAI_COMPATIBLE)
-    if kind not in KINDS:
-        known = f"known: {', '.join(KINDS)}"
+    is_class = bool(_CLASS.fullmatch(kind))
+    if kind not in KINDS and not is_class:
+        known = f"known: {', '.join(KINDS)}; MODULE:CLASS of an installed package"
         raise Fault((*place, "kind"), f"there is no kind {kind!r}", hint=known)
-    if not _ADDRESS.fullmatch(said.get("base_url", "")):
-        hint = 'such as "https://llm.example/v1": http or https, and no password in it'
-        raise Fault((*place, "base_url"), "must be the endpoint's address", hint=hint)
-    _check_wire(said, place)
-    variable = said.get("api_key_env", "")
-    if variable and not _VARIABLE.fullmatch(variable):
-        hint = "put the key into an environment variable and write the variable's name here"
-        raise Fault((*place, "api_key_env"), "must be the name of a variable", hint=hint)
+    if is_class:
+        _require_keys_of(said, place)
+    elif "options" in said:
+        raise Fault(
+            (*place, "options"), f"a provider of kind {kind} takes none", hint="leave it out"
+        )
+    else:
+        _check_endpoint(said, place)
+    _check_variable(said, place)
     models = {
         name: ModelSettings(**_checked(own, (*place, "models", name), _MODEL_TYPES))
         for name, own in said.get("models", {}).items()
@@ -226,6 +245,30 @@ def _settings(body: Any, place: Place) -> ProviderSettings:
     rest = {name: value for name, value in said.items() if name not in RATES}
     own = {"kind": kind, "models": models, "rates": Rates(**rates)}
     return ProviderSettings(**{**rest, **own})
+
+
+def _require_keys_of(said: Mapping[str, Any], place: Place) -> None:
+    """Raise Fault for what a package's provider says itself, or is not read for it."""
+    for key in said:
+        if key not in _OF_CLASS:
+            hint = (
+                f"put it below `options` if the class takes it; else known: {', '.join(_OF_CLASS)}"
+            )
+            raise Fault((*place, key), f"{key!r} is nothing of a package's provider", hint=hint)
+
+
+def _check_endpoint(said: Mapping[str, Any], place: Place) -> None:
+    if not _ADDRESS.fullmatch(said.get("base_url", "")):
+        hint = 'such as "https://llm.example/v1": http or https, and no password in it'
+        raise Fault((*place, "base_url"), "must be the endpoint's address", hint=hint)
+    _check_wire(said, place)
+
+
+def _check_variable(said: Mapping[str, Any], place: Place) -> None:
+    variable = said.get("api_key_env", "")
+    if variable and not _VARIABLE.fullmatch(variable):
+        hint = "put the key into an environment variable and write the variable's name here"
+        raise Fault((*place, "api_key_env"), "must be the name of a variable", hint=hint)
 
 
 def _check_wire(said: Mapping[str, Any], place: Place) -> None:
@@ -276,4 +319,5 @@ __all__ = [
     "Parts",
     "Reading",
     "read_own",
+    "require_provider_name",
 ]

@@ -13,15 +13,27 @@ from urllib.parse import urlsplit
 
 from patchyard.clients.waits import Waits
 from patchyard.contracts.model import Model, OnWait
+from patchyard.contracts.provider import ModelProvider
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.messages import ModelFacts
 from patchyard.domain.model_names import split_name
-from patchyard.domain.throttle import Rates
 from patchyard.models.keyrings import Keyring
 from patchyard.models.keys import Key, proxy_secrets
 from patchyard.models.limited import LimitedModel, Throttles
 from patchyard.models.metered import MeteredModel
+from patchyard.models.packaged import Packaged
 from patchyard.models.prices import PriceTable
+from patchyard.models.provided import ProvidedModel, Work
+from patchyard.models.provider_settings import (
+    ANTHROPIC,
+    KINDS,
+    OLLAMA,
+    OPENAI_COMPATIBLE,
+    OPENAI_RESPONSES,
+    PROGRAM,
+    ModelSettings,
+    ProviderSettings,
+)
 from patchyard.models.recorded import RecordedModel
 from patchyard.models.scripted import ScriptedModel, load_script
 from patchyard.models.transcript import Placeholders
@@ -34,13 +46,8 @@ if TYPE_CHECKING:
     from patchyard.models.responses import ResponsesModel
     from patchyard.models.troubles import Provider
 
-    Wire = ChatCompletionsModel | MessagesModel | OllamaModel | ResponsesModel
+    Wire = ChatCompletionsModel | MessagesModel | OllamaModel | ProvidedModel | ResponsesModel
 
-OLLAMA = "ollama"
-OPENAI_COMPATIBLE = "openai-compatible"
-OPENAI_RESPONSES = "openai-responses"
-ANTHROPIC = "anthropic"
-KINDS = (ANTHROPIC, OLLAMA, OPENAI_COMPATIBLE, OPENAI_RESPONSES)
 FILES = ("recorded", "scripted")  # not providers: the rest of the name is a file
 OLLAMA_PORT = 11434
 PROXY_HINT = (
@@ -63,53 +70,14 @@ class Listing(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelSettings:
-    """What a configuration file states of one model of a provider."""
-
-    tools: bool | None = None  # None: as its provider says
-    images: bool | None = None  # likewise
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProviderSettings:
-    """One provider, as built in or as a configuration file states it."""
-
-    kind: str  # one of KINDS
-    base_url: str  # before /chat/completions, /responses, /v1/messages or /api
-    api_key_env: str = ""  # name of the variable that holds the key
-    api_key_file: str = ""  # or the file, absolute
-    api_key_keyring: str = ""  # or the keyring's entry, SERVICE/USER; all empty: no key
-    rates: Rates = field(default_factory=Rates)
-    default_model: str = ""  # taken when only the provider is known
-    context_tokens: int | None = None  # the window; ollama: the one asked for
-    is_streaming: bool = True
-    asks_usage: bool = True
-    tools: bool = True  # False: its models cannot call tools themselves
-    images: bool | None = None  # whether its models can see; None: as its kind says
-    models: Mapping[str, "ModelSettings"] = field(default_factory=dict)  # where one differs
-    is_caching: bool = True  # anthropic: asks to keep what was read of a request
-    limit_field: str = "max_tokens"
-    first_byte_s: float | None = None  # how long an answer may be waited for; None: the default
-    idle_s: float | None = None  # and its next piece
-
-    def has_tools(self, model: str) -> bool:
-        """Whether a model may be offered tools, as far as the configuration knows."""
-        own = self.models.get(model)
-        return self.tools if own is None or own.tools is None else own.tools
-
-    def has_images(self, model: str) -> bool | None:
-        """Whether a model can see; None where the configuration does not know."""
-        own = self.models.get(model)
-        return self.images if own is None or own.images is None else own.images
-
-
-@dataclass(frozen=True, kw_only=True)
 class Catalogue:
     """All that is needed to open a model by its name."""
 
     environ: Mapping[str, str] = field(repr=False)
     prices: PriceTable
     configured: Mapping[str, ProviderSettings] = field(default_factory=dict)
+    provided: Mapping[str, ModelProvider] = field(default_factory=dict)  # by the program at hand
+    work: Work = field(default_factory=Work)  # what providers of others are told of the plan
     roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # PROVIDER:MODEL, in order
     preferred: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     in_repository: frozenset[str] = frozenset()  # of roles: those a trusted repository speaks of
@@ -130,8 +98,9 @@ class Catalogue:
 
     @property
     def providers(self) -> Mapping[str, ProviderSettings]:
-        """Built in and configured; a configured one may take a built-in name."""
-        return {**built_in(self.environ), **self.configured}
+        """Built in, configured and registered; a configured one may take a built-in name."""
+        objects = {name: ProviderSettings(kind=PROGRAM) for name in self.provided}
+        return {**built_in(self.environ), **self.configured, **objects}
 
     @property
     def places(self) -> Mapping[str, str]:
@@ -165,12 +134,15 @@ class Catalogue:
         return self.providers[name]
 
     def require(self, name: str) -> None:
-        """Raise UsageError or UnknownName unless `name` can be opened; nobody is asked."""
+        """Raise UsageError or UnknownName unless `name` can be opened; nobody is asked.
+
+        The module of a package's provider is imported.
+        """
         provider, _ = split_name(name)
         if provider in FILES:
             self.open(name)
-        else:
-            self.provider(provider)
+        elif self.provider(provider).is_packaged:
+            self._packaged(provider).require()
 
     def open(self, name: str) -> Model:
         """Return the model `PROVIDER:MODEL`, metered. Raises UsageError or UnknownName."""
@@ -242,6 +214,8 @@ class Catalogue:
         )
 
         settings = self.provider(provider)
+        if provider in self.provided or settings.is_packaged:
+            return self._of_others(provider, model, settings)
         described = self._described(provider, settings, model)
         client = self._client(settings, self.waits)
         if settings.kind == OLLAMA:
@@ -269,6 +243,28 @@ class Catalogue:
                 limit_field=settings.limit_field,
             ),
             context_tokens=settings.context_tokens,
+        )
+
+    def _of_others(self, provider: str, model: str, settings: ProviderSettings) -> ProvidedModel:
+        async def registered() -> ModelProvider:
+            return self.provided[provider]
+
+        is_registered = provider in self.provided
+        return ProvidedModel(
+            f"{provider}:{model}",
+            registered if is_registered else self._packaged(provider).made,
+            is_owned=not is_registered,
+            answer_s=settings.first_byte_s or self.waits.first_byte_s,
+            work=self.work,
+        )
+
+    def _packaged(self, name: str) -> Packaged:
+        settings = self.provider(name)
+        return Packaged(
+            name=name,
+            kind=settings.kind,
+            options=settings.options,
+            key=self.key(settings),
         )
 
     def _described(self, name: str, settings: ProviderSettings, model: str) -> "Provider":
