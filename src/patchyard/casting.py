@@ -106,7 +106,7 @@ class Actors:
             on_wait=casting.on_wait,
         )
         if spec.model:
-            _require_there(catalogue, spec.model)
+            require_there(catalogue, spec.model)
         choice = await choose(catalogue, named=spec.model, role=spec.role, task=spec.task)
         models = [catalogue.open(name) for name in choice.names]
         said = terms(choice, models[0].facts, spec.limits)
@@ -159,7 +159,7 @@ def _tell(casting: Casting, chosen: str) -> None:
         casting.on_chosen(chosen)
 
 
-def _require_there(catalogue: "Catalogue", name: str) -> None:
+def require_there(catalogue: "Catalogue", name: str) -> None:
     """Raise ModelUnavailable for a model whose provider was there when its plan was made."""
     from patchyard.models.providers import FILES  # noqa: PLC0415 - only for models
 
@@ -172,7 +172,7 @@ def _require_there(catalogue: "Catalogue", name: str) -> None:
             f"the plan's model is {name}, and this process has no such provider",
             hint="where a program has brought it, carry the plan on in that program:"
             " `await engine.resume(PLAN_ID)`; else name the provider in your models.yaml,"
-            " or another model: `agents plan resume --model PROVIDER:MODEL`",
+            " or go on with another model: `agents plan fork ID --model PROVIDER:MODEL`",
             details={"kind": "no_provider", "provider": provider},
         ) from error
 
@@ -247,4 +247,11 @@ def _require_new(path: Path) -> None:
         raise UsageError(f"{path} exists already", hint="name another file, or delete it first")
 
 
-__all__ = ["Actors", "Shared", "destinations_of", "model_catalogue", "require_actor"]
+__all__ = [
+    "Actors",
+    "Shared",
+    "destinations_of",
+    "model_catalogue",
+    "require_actor",
+    "require_there",
+]

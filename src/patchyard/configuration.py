@@ -368,6 +368,7 @@ __all__ = [
     "OPTIONS",
     "OWN",
     "PREFIX",
+    "READ",
     "REPOSITORY_FILE",
     "VARIABLES",
     "Configuration",

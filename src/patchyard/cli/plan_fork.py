@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import click
 
-from patchyard.casting import require_actor
+from patchyard.casting import model_catalogue, require_actor, require_there
 from patchyard.cli.asking import TerminalApprover
 from patchyard.cli.opening import opened
 from patchyard.cli.outcome import JSON, Outcome, carry_out, counted, format_option
@@ -79,6 +79,8 @@ def _begin(
         async with opened(plan_id) as (equipment, found):
             state = (await Ledger.open(equipment.store, equipment.clock, found)).state
             require_thinker(state)
+            if not model and state.known.model:
+                require_there(model_catalogue(os.environ, state.known.models), state.known.model)
             require_actor(with_model(state.known, model), os.environ)
             child = await make(equipment, found)
             if not starts:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from patchyard.execution.cloning import CloneResult, TaskConfig
     from patchyard.execution.copying import CopyResult
+    from patchyard.execution.engine import Engine
     from patchyard.execution.executor import ToolExecutor
     from patchyard.execution.mocking import MockToolExecutor, MockWorkspaceManager
     from patchyard.execution.modes import Mode, create_tool_executor, create_workspace_manager
@@ -60,6 +61,7 @@ PLACES = {
     "CopyResult": "copying",
     "DeleteFileResult": "outcomes",
     "DirectoryEntry": "outcomes",
+    "Engine": "engine",
     "ExecutionSandbox": "sandbox",
     "GrepMatch": "outcomes",
     "GrepSearchResult": "outcomes",
@@ -121,6 +123,7 @@ __all__ = [
     "CopyResult",
     "DeleteFileResult",
     "DirectoryEntry",
+    "Engine",
     "ExecutionSandbox",
     "GrepMatch",
     "GrepSearchResult",

@@ -40,7 +40,7 @@ class TaskExecutionRequest:
     setup: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)  # the agent can read them
     allow_hosts: tuple[str, ...] = ()
-    apply_to: str = "none"  # none, worktree, branch, merge, patch
+    apply_to: str = ""  # none, worktree, branch, merge, patch; empty: as it is set, else none
     usd: float | None = None  # limits; None: the default
     tokens: int | None = None
     steps: int | None = None
@@ -59,7 +59,7 @@ def asked_of(request: TaskExecutionRequest, model: str) -> Asked:
         setup=request.setup,
         variables=tuple(f"{name}={value}" for name, value in request.variables.items()),
         allow_hosts=request.allow_hosts,
-        apply_to=request.apply_to,
+        apply_to=request.apply_to or None,
         usd=request.usd,
         tokens=request.tokens,
         steps=request.steps,

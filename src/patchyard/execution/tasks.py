@@ -1,7 +1,7 @@
 """A whole task for other programs (C15), from its plan to its proof."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,8 @@ from patchyard.domain.errors import PatchyardError, ReviewRejected
 from patchyard.domain.machine import refusal_of
 from patchyard.domain.review import Verdict
 from patchyard.domain.views import held
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.finding import find_plan
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
 from patchyard.engine.workflow import Workflow
@@ -58,39 +60,74 @@ async def carried_out(
     request: TaskExecutionRequest, environ: Mapping[str, str] | None, shared: Shared
 ) -> TaskExecutionResult:
     """See `execute_task`; `shared` is what the process knows of providers."""
-    plan_id = ""
-    data: Mapping[str, Any] = {}
+    known = _Known()
     try:
         environ = dict(os.environ) if environ is None else environ
         model, shared = provider_of(request, environ, shared)
         async with open_equipment(environ, shared=shared) as equipment:
             asked = asked_of(request, model)
             intake = await considered(equipment, asked, environ, shared=shared)
-            plan_id, _ = await made(equipment, intake.spec)
-            failure = await _failure(Workflow(equipment), plan_id)
-            data = held(
-                await plan_data(await Ledger.open(equipment.store, equipment.clock, plan_id))
-            )
-        if failure is None:
-            return _told(plan_id, data)
-        return _failed(failure, plan_id, data)
+            known.plan_id, _ = await made(equipment, intake.spec)
+            await _worked(equipment, known, Workflow(equipment).run)
     except BaseException as error:
         if not isinstance(error, Exception):
             raise
-        return _failed(error, plan_id, data)
+        return _failed(error, known)
+    return _ended(known)
 
 
-def _failed(error: Exception, plan_id: str, data: Mapping[str, Any]) -> TaskExecutionResult:
-    known = _known(error)
+async def carried_on(
+    plan_id: str, environ: Mapping[str, str], shared: Shared
+) -> TaskExecutionResult:
+    """Carry a plan on from where it stopped; told as `execute_task` tells it."""
+    known = _Known()
+    try:
+        async with open_equipment(environ, shared=shared) as equipment:
+            summaries = equipment.store.summaries
+            known.plan_id = await find_plan(summaries, plan_id, repository="")
+            await _worked(equipment, known, Workflow(equipment).resume)
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            raise
+        return _failed(error, known)
+    return _ended(known)
+
+
+@dataclass(kw_only=True)
+class _Known:
+    """What is known of a plan so far."""
+
+    plan_id: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    failure: Exception | None = None
+
+
+async def _worked(
+    equipment: Equipment, known: _Known, work: Callable[[str], Awaitable[object]]
+) -> None:
+    """Let a plan be worked on; what it failed with and how it stands is known then."""
+    known.failure = await _failure(work(known.plan_id))
+    ledger = await Ledger.open(equipment.store, equipment.clock, known.plan_id)
+    known.data = held(await plan_data(ledger))
+
+
+def _ended(known: _Known) -> TaskExecutionResult:
+    if known.failure is None:
+        return _told(known.plan_id, known.data)
+    return _failed(known.failure, known)
+
+
+def _failed(error: Exception, known: _Known) -> TaskExecutionResult:
+    ours = _named(error)
     return TaskExecutionResult(
-        message=known.message,
-        error=known.code,
-        retryable=known.retryable,
-        hint=known.hint,
-        plan_id=plan_id,
-        data=data,
-        limit=str(known.details.get("limit_name", "")),
-        **_used(data),
+        message=ours.message,
+        error=ours.code,
+        retryable=ours.retryable,
+        hint=ours.hint,
+        plan_id=known.plan_id,
+        data=known.data,
+        limit=str(ours.details.get("limit_name", "")),
+        **_used(known.data),
     )
 
 
@@ -100,10 +137,10 @@ def _used(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: cost[name] for name in USED if name in cost}
 
 
-async def _failure(workflow: Workflow, plan_id: str) -> Exception | None:
-    """Run a plan; return what it failed with."""
+async def _failure(work: Awaitable[object]) -> Exception | None:
+    """Let it be done; return what it failed with."""
     try:
-        await workflow.run(plan_id)
+        await work
     except BaseException as error:
         if not isinstance(error, Exception):
             raise
@@ -118,7 +155,7 @@ class Internal(PatchyardError):
     default_hint = "this is a defect of Patchyard; please report it with the words above"
 
 
-def _known(error: Exception) -> PatchyardError:
+def _named(error: Exception) -> PatchyardError:
     """Return a failure as one of ours; of several at once the first."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
@@ -142,4 +179,4 @@ def _told(plan_id: str, data: Mapping[str, Any]) -> TaskExecutionResult:
     )
 
 
-__all__ = ["USED", "Internal", "TaskExecutionResult", "carried_out", "execute_task"]
+__all__ = ["USED", "Internal", "TaskExecutionResult", "carried_on", "carried_out", "execute_task"]
