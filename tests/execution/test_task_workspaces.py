@@ -195,12 +195,12 @@ async def test_a_failed_clone_leaves_the_workspace_as_it_is(
     await local.prepare_workspace(task(premises))
     await local.get_executor("task-1").write_file("kept.txt", "kept\n")
     for wrong, said in (
-        ({"repo_url": str(premises.folder / "none")}, "FAILED"),
+        ({"repo_url": str(premises.folder / "none")}, "UNAVAILABLE"),
         ({"branch": "none"}, "FAILED"),
     ):
         failed = await local.prepare_workspace(task(premises, **wrong))
         assert (failed.success, failed.error, failed.clone_result) == (False, said, None)
-        assert "git" in failed.message
+        assert "none" in failed.message
     assert (premises.tasks / "task-1/kept.txt").read_text() == "kept\n"
 
 
@@ -315,7 +315,8 @@ async def test_a_folder_that_agents_cannot_pass_is_not_healthy(
     ],
 )
 def test_repositories_are_cloned_by_https_ssh_and_from_this_machine(url: str) -> None:
-    assert require_source(TaskConfig(id="t", repo_url=url)) == url.removeprefix("file://")
+    remote = require_source(TaskConfig(id="t", repo_url=url))
+    assert remote.source == url.removeprefix("file://")
 
 
 @pytest.mark.parametrize(

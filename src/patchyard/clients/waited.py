@@ -62,7 +62,7 @@ def completed(
         try:
             out, err = _said(process, stdin, before, (timeout_s, patience_s))
         except BaseException:
-            _end(process)
+            end(process)
             raise
         finally:
             INTERRUPTS.groups.discard(process.pid)
@@ -92,15 +92,15 @@ def _said(
             end = min(end, time.monotonic() + patience_s)
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Tell a program and its children to end, and kill those that do not."""
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """Tell a program and its group to end, kill those that do not, and reap it."""
     if process.returncode is not None:
         return
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(OSError):
             os.killpg(process.pid, number)
-        end = time.monotonic() + ENDING_S
-        while time.monotonic() < end and not _has_ended(process.pid):
+        until = time.monotonic() + ENDING_S
+        while time.monotonic() < until and not _has_ended(process.pid):
             time.sleep(0.01)
     process.wait()
 
@@ -111,4 +111,4 @@ def _has_ended(pid: int) -> bool:
     return os.waitid(os.P_PID, pid, flags) is not None
 
 
-__all__ = ["INTERRUPTS", "Interrupts", "completed"]
+__all__ = ["INTERRUPTS", "LOOK_S", "Interrupts", "completed", "end"]

@@ -8,25 +8,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
-from patchyard.clients.git import Git, failure, text
+from patchyard.clients.git import Git, text
 from patchyard.clients.identity import AgentIdentity
+from patchyard.clients.remote_git import RemoteGit, safe_directories, token_credential
+from patchyard.clients.remote_trouble import trouble
 from patchyard.clients.scratch import scratch
 from patchyard.domain.errors import UsageError
+from patchyard.domain.remotes import Remote, remote_of
 
 CLONE_TIMEOUT_S = 300.0  # D+: WORKSPACE_PREPARATION_TIMEOUT
+MOST_BYTES = 64 * 1024**3  # of one file that a clone writes, such as its pack
 LONGEST_BRANCH = 250  # D+: git input rules
 BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
-REMOTE = re.compile(
-    r"(?:https://(?!-)[^\s@/?#]+/|ssh://(?!-)(?:[\w.+-]+@(?!-))?[\w.:\[\]-]+/|"
-    r"(?!-)[\w.+-]+@(?!-)[\w.-]+:(?!-))[^\s\0]+"
-)
-PASSED = (
-    *("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy"),
-    *("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "SSH_AUTH_SOCK"),
-)
-"""Variables that say how the world is reached from here."""
-PROTOCOLS = "file:https:ssh"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,19 +45,12 @@ class CloneResult:
     commit: str
 
 
-def require_source(task: TaskConfig) -> str:
+def require_source(task: TaskConfig) -> Remote:
     """Return where to clone from. Raises UsageError for what must not be asked of git."""
     url = task.repo_url
-    path = url.removeprefix("file://")
-    if path.startswith("/") and "\0" not in path and "\n" not in path:
-        return path
-    if REMOTE.fullmatch(url) is None:
-        raise UsageError(
-            f"{url[:200]!r} is no repository that can be cloned",
-            hint="say https://HOST/PATH, ssh://USER@HOST/PATH, USER@HOST:PATH or an absolute path;"
-            " a password or token does not belong there",
-        )
-    return url
+    if url.startswith("/"):
+        url = f"file://{quote(url, errors='surrogateescape')}"
+    return remote_of(url)
 
 
 def require_branch(name: str) -> None:
@@ -75,7 +63,7 @@ def require_branch(name: str) -> None:
         )
 
 
-def require_clonable(task: TaskConfig) -> str:
+def require_clonable(task: TaskConfig) -> Remote:
     """Return where to clone from, when all of the task can be asked for. Raises UsageError."""
     for name in (task.branch, task.work_branch):
         if name:
@@ -86,48 +74,48 @@ def require_clonable(task: TaskConfig) -> str:
 
 
 def clone(
-    task: TaskConfig, place: Path, *, home: Path, environ: Mapping[str, str]
+    task: TaskConfig,
+    place: Path,
+    *,
+    home: Path,
+    environ: Mapping[str, str],
+    token_env: str = "",
 ) -> tuple[CloneResult, bool]:
     """Clone into `place`, which is not there yet; return whether the work branch was made too.
 
-    Blocking. Raises UsageError, WorkFailed with git's words, Unavailable.
+    `token_env` names the variable of `environ` that holds a token (D19): it is told to the host of
+    the repository alone, and written nowhere.
+
+    Blocking. Raises UsageError, Unavailable, which tells what a server or a disk refused.
     """
-    source = require_clonable(task)
+    remote = require_clonable(task)
+    credential = token_credential(remote, token_env, environ)
     with scratch(home, "clone") as folder:
         config = folder / "gitconfig"
-        config.write_bytes(_safe(source) if source.startswith("/") else b"")
+        config.write_bytes(safe_directories(remote.path) if remote.scheme == "file" else b"")
         (folder / "empty").mkdir()
-        git = Git(
+        git = RemoteGit(
             home=folder / "empty",
             config=config,
-            extra={
-                **{name: environ[name] for name in PASSED if name in environ},
-                "GIT_ALLOW_PROTOCOL": PROTOCOLS,
-                "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=30",
-            },
+            remote=remote,
+            environ=environ,
+            credential=credential,
+            most_bytes=MOST_BYTES,
+            whole_s=CLONE_TIMEOUT_S,
         )
         depth = [f"--depth={task.depth}"] if task.depth else []
         branch = [f"--branch={task.branch}"] if task.branch else []
-        words = ["clone", "--quiet", "--no-local", "--template=", *depth, *branch]
-        done = git.attempt(*words, "--", source, str(place), timeout_s=CLONE_TIMEOUT_S)
+        words = ["clone", "--progress", "--no-local", "--template=", *depth, *branch]
+        done = git.attempt(*words, "--", remote.source, str(place))
         if done.code != 0:
-            raise failure(words, done.code, done.err)
-        own = git.at(place / ".git", extra=git.extra)
+            raise trouble(remote, done, verb="clone", most_bytes=MOST_BYTES)
+        own = Git(home=git.home, config=config, git_dir=place / ".git")
         commit = own.attempt("rev-parse", "--verify", "--quiet", "HEAD")
         is_set = not task.work_branch or _begin(own, task.work_branch)
         head = own.attempt("symbolic-ref", "--short", "--quiet", "HEAD")
     branch_now = text(head.out) or task.branch  # a tag was asked for: no branch is checked out
     found = CloneResult(repo_url=task.repo_url, branch=branch_now, commit=text(commit.out))
     return found, is_set
-
-
-def _safe(path: str) -> bytes:
-    """Return a configuration in which git may read one repository, whoever owns it."""
-    written = b"[safe]\n"
-    for place in (path, f"{path.rstrip('/')}/.git"):
-        quoted = os.fsencode(place).replace(b"\\", b"\\\\").replace(b'"', b'\\"')
-        written += b'\tdirectory = "' + quoted + b'"\n'
-    return written
 
 
 def _begin(git: Git, branch: str) -> bool:
@@ -153,9 +141,7 @@ __all__ = [
     "BRANCH",
     "CLONE_TIMEOUT_S",
     "LONGEST_BRANCH",
-    "PASSED",
-    "PROTOCOLS",
-    "REMOTE",
+    "MOST_BYTES",
     "CloneResult",
     "TaskConfig",
     "clone",

@@ -116,7 +116,8 @@ class MockWorkspaceManager(WorkspaceManager):
         """Return how many there are."""
         return len(self._names())
 
-    def _fill(self, task: TaskConfig, place: Path) -> tuple[CloneResult, bool]:
+    def _fill(self, task: TaskConfig, place: Path, token_env: str) -> tuple[CloneResult, bool]:
+        del token_env  # no server is asked
         place.mkdir()
         branch = task.work_branch or task.branch or "main"
         about = f"A simulated clone of {task.repo_url}, branch {branch}.\n"

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from patchyard.clients.identity import agent_identity
+from patchyard.clients.remote_git import token_credential
 from patchyard.clients.removal import (
     MountedInside,
     mounts_below,
@@ -110,18 +111,20 @@ class WorkspaceManager:
     def _place(self, task_id: str) -> Path:
         return self._folder / require_task_id(task_id)
 
-    async def prepare_workspace(self, task: TaskConfig) -> PreparedWorkspace:
+    async def prepare_workspace(self, task: TaskConfig, token_env: str = "") -> PreparedWorkspace:
         """Clone a task's repository into a fresh workspace, in place of one that is there.
 
-        One that is there stays as it is when the clone fails.
+        One that is there stays as it is when the clone fails. `token_env` names a variable of this
+        process that holds a git token (D19): the https host of `repo_url` is told it, no other one,
+        and neither the workspace nor what is said here holds it.
         """
         try:
             place = self._place(task.id)
-            require_clonable(task)
+            token_credential(require_clonable(task), token_env, self._environ)
             await self._simulated("prepare")
             async with self._locks[task.id]:
                 await self._close_executor(task.id)
-                made = asyncio.to_thread(self._prepare, task, place)
+                made = asyncio.to_thread(self._prepare, task, place, token_env)
                 cloned, is_set = await whole(made)
         except (PatchyardError, OSError) as error:
             return failed(PreparedWorkspace, f"prepare {task.id}", error)
@@ -133,11 +136,11 @@ class WorkspaceManager:
             git_setup_failed=not is_set,
         )
 
-    def _prepare(self, task: TaskConfig, place: Path) -> tuple[CloneResult, bool]:
+    def _prepare(self, task: TaskConfig, place: Path, token_env: str) -> tuple[CloneResult, bool]:
         make_passage(self._folder)
         made = self._folder / f".{secrets.token_hex(8)}.new"  # the janitor knows such names
         try:
-            filled = self._fill(task, made)
+            filled = self._fill(task, made, token_env)
             give_to(made, agent_identity())
             _remove(place)
             made.rename(place)
@@ -146,9 +149,9 @@ class WorkspaceManager:
             raise
         return filled
 
-    def _fill(self, task: TaskConfig, place: Path) -> tuple[CloneResult, bool]:
+    def _fill(self, task: TaskConfig, place: Path, token_env: str) -> tuple[CloneResult, bool]:
         """Make a workspace at `place`; return what was cloned, and whether its branch was made."""
-        return clone(task, place, home=self._home, environ=self._environ)
+        return clone(task, place, home=self._home, environ=self._environ, token_env=token_env)
 
     async def cleanup_workspace(self, task_id: str) -> Outcome:
         """End what runs for a task and delete its workspace; one that is not there is a success."""
