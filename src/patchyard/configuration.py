@@ -356,7 +356,7 @@ def _of_option(fault: Fault) -> UsageError:
 def _variable(key: str, text: str, name: str) -> Any:
     if key in TEXTS or key in {"apply", "execution_environment", "setup_share", "timeout"}:
         return text
-    if key in {*LISTS, "secrets"} and not text.lstrip().startswith("["):
+    if key in {*LISTS, "clone_secrets", "secrets"} and not text.lstrip().startswith("["):
         return [text] if text.strip() else []
     return parse_yaml(text, name=name).value
 

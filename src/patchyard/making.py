@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from patchyard.casting import Shared, require_actor
+from patchyard.cloning import localized, require_own_place
 from patchyard.domain.changeset import Base
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.plain_text import require_plain
@@ -26,12 +28,17 @@ async def considered(
     *,
     shared: Shared | None = None,
 ) -> Intake:
-    """Return what a plan would be made of; `shared` is what the equipment was opened with.
+    """Return what a plan would be made of; a repository by its address is cloned first.
 
-    Raises UsageError, UnknownName, Unavailable.
+    `shared` is what the equipment was opened with. Raises UsageError, UnknownName, Unavailable,
+    Conflict.
     """
     holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
-    intake = await asyncio.to_thread(take_in, asked, environ, holdings)  # git may run in it
+    local = await asyncio.to_thread(localized, asked, environ, holdings)
+    intake = await asyncio.to_thread(take_in, local.asked, environ, holdings)  # git may run in it
+    if local.is_clone:
+        require_own_place(intake.spec.apply_to)  # settings say it too
+    intake = replace(intake, notes=(*local.notes, *intake.notes))
     require_actor(intake.spec, environ, shared=shared)
     for site in sites_of(intake.spec):
         equipment.environment(site.kind)

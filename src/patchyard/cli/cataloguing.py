@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.cli.outcome import Outcome, carry_out, visible
+from patchyard.clients.clones import Clones
+from patchyard.config import places
 from patchyard.domain.ceilings import shown_limit
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment_limits import KEY
@@ -13,6 +15,7 @@ from patchyard.domain.errors import UsageError
 from patchyard.domain.gate_settings import Gates
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.project import Project
+from patchyard.domain.remotes import is_remote
 from patchyard.engine.catalogue import Catalogue
 from patchyard.storage import open_storage
 
@@ -31,11 +34,17 @@ def with_catalogue(command: str, output_format: str, job: Job) -> None:
 
 
 def checkout_of(place: str) -> str:
-    """Return the top level of the checkout around `place`. Raises UsageError with the cure."""
-    if "://" in place:
+    """Return the top level of the checkout around `place`, for an address that of its clone.
+
+    Raises UsageError with the cure, also for an address that was not cloned yet.
+    """
+    if is_remote(place):
+        top = Clones(places(os.environ).home, os.environ).place_of(place)
+        if (top / ".git").is_dir():
+            return str(top)
         raise UsageError(
-            f"{place}: a repository by URL is not taken in this version",
-            hint="clone it, and name the folder",
+            "there is no clone of that repository yet",
+            hint="`agents project create NAME --repo URL` clones it, and so does `agents run`",
         )
     start = Path(os.path.realpath(Path(place).expanduser()))
     for folder in (start, *start.parents):

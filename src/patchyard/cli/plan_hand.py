@@ -29,6 +29,7 @@ from patchyard.cli.working import watching
 from patchyard.clients.own_links import resolved
 from patchyard.domain.errors import PatchyardError, UnknownName
 from patchyard.domain.names import chosen_paths
+from patchyard.domain.remotes import looks_cloned
 from patchyard.domain.state import PlanState
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
@@ -131,9 +132,12 @@ def apply(
         if receipt is None:
             return "nothing to apply: the change set is empty"
         where = f" ({receipt.reference})" if receipt.reference else ""
+        base = ledger.state.base
+        top = base.repository if base is not None and to == "branch" else ""
+        fetch = f"take it: git fetch {top} {receipt.reference}\n" if looks_cloned(top) else ""
         proof = _proof(ledger, is_part=bool(chosen_paths(paths)))
         return (
-            f"applied to {to}{where}: {counted(len(receipt.touched), 'file')}{proof}\n"
+            f"applied to {to}{where}: {counted(len(receipt.touched), 'file')}{proof}\n{fetch}"
             f"take it back with: agents plan unapply {ledger.plan_id}\n"
             f"journal head: {await ledger.head()}"
         )

@@ -1,5 +1,7 @@
 """`agents project`: repositories under a name, what is set for them, what is linked to them."""
 
+import asyncio
+import os
 from typing import Any
 
 import click
@@ -21,6 +23,7 @@ from patchyard.clients.yaml import parse_yaml
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.project import CONTEXT_KEYS, Project
+from patchyard.domain.remotes import is_remote
 from patchyard.engine.catalogue import Catalogue
 
 UNSET = "unset"  # the value that takes a setting away
@@ -33,29 +36,41 @@ def project() -> None:
 
 @project.command(epilog="Example: agents project create shop --repo ~/src/shop")
 @click.argument("name")
-@click.option("--repo", default=".", show_default=True, help="The checkout, a path.")
+@click.option("--repo", default=".", show_default=True, help="A checkout's path, or a URL.")
 @format_option
 def create(name: str, repo: str, output_format: str) -> None:
     """Make a project; its environment is `process` where that works on this machine.
 
-    What was set for the checkout without a project's name goes over to it.
+    What was set for the checkout without a project's name goes over to it. A repository by its URL
+    (https, ssh, file) is cloned into the home, and fetched again for each plan.
     """
 
     async def work() -> Outcome:
+        top, notes = await _checkout(repo)
         async with engine_opened() as equipment:
             adapter = equipment.environments.get(ExecutionEnvironment.PROCESS)
             works = adapter is not None and (await adapter.check()).is_ready
             made = Project(
                 name=name,
-                repository=checkout_of(repo),
+                repository=top,
                 execution_environment=ExecutionEnvironment.PROCESS if works else None,
             )
             catalogue = Catalogue(equipment.store.journal, equipment.clock)
             made = await catalogue.create_project(made)
             data = project_data(made, await catalogue.holdings())
-            return Outcome(data=data, text=f"created\n{fields(data)}")
+            return Outcome(data=data, text="\n".join([*notes, "created", fields(data)]))
 
     carry_out("project create", output_format, work)
+
+
+async def _checkout(repo: str) -> tuple[str, list[str]]:
+    """Return the checkout that is meant, cloned where it is named by an address; what to say."""
+    if not is_remote(repo):
+        return checkout_of(repo), []
+    from patchyard.cloning import brought, told  # noqa: PLC0415 - for a clone alone
+
+    found = await asyncio.to_thread(brought, repo, None, os.environ)
+    return str(found.top), [told(found)]
 
 
 @project.command("list", epilog="Example: agents project list --format json")

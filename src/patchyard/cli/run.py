@@ -23,8 +23,8 @@ MOST_PRIORITY = 1_000_000
 
 @click.command(epilog="Example: agents run 'mend the failing test' --validate 'pytest -q'")
 @click.argument("task")
-@click.option("--repo", type=str, default=".", help="The repository, a path.")
-@click.option("--ref", help="Start from this commit instead of the checkout as it is.")
+@click.option("--repo", type=str, default=".", help="The repository: a path, or a URL to clone.")
+@click.option("--ref", help="Start from this commit, branch or tag, not the checkout as it is.")
 @click.option("--base", "base", type=click.Choice(["head"]), help="Start from HEAD.")
 @click.option("--agent", help="model (default) or recipe.")
 @click.option("--role", help="developer (default), tester, reviewer, architect or yours.")

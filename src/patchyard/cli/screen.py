@@ -8,6 +8,7 @@ from patchyard.cli.outcome import counted, one_line, paint, visible
 from patchyard.cli.screen_rows import product_rows, row, task_line
 from patchyard.domain.changeset import without
 from patchyard.domain.errors import LimitReached, ProofFailed
+from patchyard.domain.remotes import looks_cloned
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.steps import workflow_line
 
@@ -199,12 +200,12 @@ def _next(data: Mapping[str, Any]) -> list[str]:
     if applied := data.get("applied"):
         where = f" ({visible(applied['reference'])})" if applied.get("reference") else ""
         done = f"applied to {applied['to']}{where}; take it back with `agents plan unapply {plan}`"
-        return [row("next", done)]
+        return [row("next", done), *_fetched(data, applied)]
     if data["changed"] and data["state"] in {"complete", "applied"}:
         since = "   (what was applied is taken back)" if data["state"] == "applied" else ""
         return [
             row("next", f"agents plan diff {plan}{since}"),
-            f"           agents plan apply {plan} --to worktree   (or branch, merge)",
+            f"           agents plan apply {plan} {_ways(data)}",
             *_allowed(data.get("findings", [])),
         ]
     begin = {
@@ -219,6 +220,25 @@ def _next(data: Mapping[str, Any]) -> list[str]:
         onward = f"agents plan resume {plan}" if data.get("is_paused") else follow
         return [row("next", onward)]
     return _onward(data) if data["state"] in {"errored", "constrained", "cancelled"} else []
+
+
+def _ways(data: Mapping[str, Any]) -> str:
+    """Say which ways of a hand-over there are: into a clone of ours not those of a checkout."""
+    if looks_cloned(_top(data)):
+        return "--to branch   (or: --to patch --name FILE)"
+    return "--to worktree   (or branch, merge)"
+
+
+def _fetched(data: Mapping[str, Any], applied: Mapping[str, Any]) -> list[str]:
+    """Say how a branch comes out of a clone of ours, where no user would look for it."""
+    if applied["to"] != "branch" or not looks_cloned(_top(data)):
+        return []
+    top, name = visible(_top(data)), visible(str(applied.get("reference")))
+    return [f"           git fetch {top} {name}   (or: git -C {top} push origin {name})"]
+
+
+def _top(data: Mapping[str, Any]) -> str:
+    return str((data.get("base") or {}).get("repository") or "")
 
 
 def _onward(data: Mapping[str, Any]) -> list[str]:

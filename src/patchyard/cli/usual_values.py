@@ -38,6 +38,7 @@ USUAL = {
     "approvals": NONE,
     "automation_profile": AUTO,
     "budget": "no shared limit",
+    "clone_secrets": NONE,
     "checkpoints": ", ".join(DEFAULT_TRIGGERS),
     KEY: ", ".join([*(f"{name}: {MEASURES[name].show(_LIMITS[name])}" for name in _SHOWN), "…"]),
     "execution_env_discovery": "false",

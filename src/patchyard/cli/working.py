@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
@@ -28,6 +28,7 @@ from patchyard.domain.changeset import Base
 from patchyard.domain.errors import PatchyardError, ReviewRejected, WorkFailed
 from patchyard.domain.events import BaseRecorded, Event, PlanCreated
 from patchyard.domain.plan import MANUAL, PlanSpec, State
+from patchyard.domain.remotes import is_remote, remote_of
 from patchyard.domain.review import Verdict
 from patchyard.domain.state import PlanState
 from patchyard.engine.equipment import Equipment
@@ -116,6 +117,8 @@ async def made_plan(
 
     What cannot become a plan (no repository, an unknown name) is refused before there is one.
     """
+    if is_remote(asked.repository):
+        say_notes([f"clones or fetches {remote_of(asked.repository).url}"])
     intake = await considered(equipment, asked, environ)
     tell(intake)
     plan_id, base = await made(equipment, intake.spec)
@@ -140,7 +143,13 @@ def tell(intake: Intake) -> None:
     """Say on standard error what a person should know before the plan begins."""
     with heard(sys.stderr):
         say_warnings(intake.warnings)
-        for text in intake.notes:
+    say_notes(intake.notes)
+
+
+def say_notes(texts: Iterable[str]) -> None:
+    """Say on standard error what is no warning."""
+    with heard(sys.stderr):
+        for text in texts:
             click.echo(f"{paint('note:', 'cyan', to_stderr=True)} {visible(text)}", err=True)
 
 
@@ -178,6 +187,7 @@ __all__ = [
     "carried",
     "made_plan",
     "run_plan",
+    "say_notes",
     "tell",
     "waiting",
     "watching",

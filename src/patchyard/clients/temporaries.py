@@ -69,7 +69,7 @@ class TemporaryKeeper:
         yield from ((folder, HALF) for folder in (shelf, shelf / "vm"))
         yield from ((folder, HALF) for folder in (self._workspaces, home / "trees"))
         yield self._workspaces / ".layers", HALF
-        yield home / "checkpoints", HALF
+        yield from ((home / name, HALF) for name in ("checkpoints", "clones"))
         yield from ((home / "bases" / owner, HALF) for owner in _listed(home / "bases"))
         for key in _listed(home / "trees"):
             yield home / "trees" / key, HALF

@@ -18,6 +18,7 @@ SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)(?:://|::)")
 AT_HOST = re.compile(r"(?P<user>[\w.+-]+)@(?P<host>[^\s:/@]+):(?P<path>(?!-)\S+)")
 USER = re.compile(r"(?!-)[\w.+-]+", re.ASCII)
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+CLONED = re.compile(r"/clones/[0-9a-f]{16}/[^/]+")
 UNFIT = re.compile(r"[^A-Za-z0-9._+-]+")
 LONGEST_NAME = 64
 WAYS = (
@@ -59,6 +60,11 @@ def is_remote(text: str) -> bool:
     return SCHEME.match(text) is not None or AT_HOST.fullmatch(text) is not None
 
 
+def looks_cloned(top: str) -> bool:
+    """Whether a checkout lies as clones of ours do, for the words that are said of it."""
+    return CLONED.search(top) is not None
+
+
 def remote_of(text: str) -> Remote:
     """Return the repository that an address names.
 
@@ -72,7 +78,8 @@ def remote_of(text: str) -> Remote:
         at_host = AT_HOST.fullmatch(text)
         if at_host is None:
             raise _refused("it is no address of a repository")
-        return _over_ssh(text, at_host["user"], at_host["host"], f"/{at_host['path']}")
+        path = f"/{at_host['path'].removeprefix('/')}"
+        return _over_ssh(text, at_host["user"], at_host["host"], path)
     scheme = match["scheme"].lower()
     if scheme not in {"file", *PORTS} or not match[0].endswith("://"):
         raise _refused(_why_not(scheme))
@@ -140,4 +147,4 @@ def _refused(why: str) -> UsageError:
     return UsageError(f"that repository cannot be cloned: {why}", hint=WAYS)
 
 
-__all__ = ["PORTS", "PROTOCOLS", "WAYS", "Remote", "is_remote", "remote_of"]
+__all__ = ["PORTS", "PROTOCOLS", "WAYS", "Remote", "is_remote", "looks_cloned", "remote_of"]

@@ -32,13 +32,16 @@ class Family(StrEnum):
     BASE = "base"  # our checkout of a tree, and the `.git` that goes with it
     LAYER = "layer"  # what setup wrote
     STORE = "store"  # our objects and histories of one repository
+    CLONE = "clone"  # of a repository that was named by its address
     MACHINE = "machine"  # files that virtual machines start from
     TOOLBOX = "toolbox"  # compiled, and Pythons that are carried along
     TEMPORARY = "temporary"  # of a process that was killed
     JOURNAL = "journal"
 
 
-CACHES = frozenset({Family.BASE, Family.LAYER, Family.STORE})  # shared, and made again
+CACHES = frozenset(
+    {Family.BASE, Family.CLONE, Family.LAYER, Family.STORE}
+)  # shared, and made again
 FURNITURE = frozenset({Family.MACHINE, Family.TOOLBOX})  # likewise, by environments
 
 
@@ -159,6 +162,8 @@ def is_named(found: Found, names: frozenset[str]) -> bool:
 
 def judged_cache(found: Found, needed: frozenset[str], now: float, retention: Retention) -> Verdict:
     """Judge what plans share: it goes when none needs it and none asked for it lately."""
+    if kept := found.details.get("kept"):
+        return Verdict(found=found, may_go=False, reason=str(kept))
     if is_named(found, needed):
         return Verdict(found=found, may_go=False, reason="a plan needs it")
     if now - found.used < retention.caches:

@@ -52,6 +52,7 @@ class Settings:
     automation_profile: str | None = None
     budget: Budget | None = None  # shared limits: of all plans, of a day, of a project
     checkpoints: tuple[Trigger, ...] | None = None  # when they are made
+    clone_secrets: tuple[str, ...] | None = None  # NAME@HOST, for repositories by address
     environment_limits: EnvironmentLimits | None = None  # what each environment may use
     execution_env_discovery: bool | None = None
     execution_env_priority: Priority | None = None
@@ -158,6 +159,7 @@ _PARSERS: Mapping[str, Any] = {
     "analysis": lambda value: map_settings_of(value, ("analysis",)),
     "apply": _apply,
     "budget": lambda value: budget_of(value, ("budget",)),
+    "clone_secrets": lambda value: secrets_of(value, ("clone_secrets",)),
     "checkpoints": lambda value: triggers_of(value, ("checkpoints",)),
     KEY: lambda value: environment_limits_of(value, (KEY,)),
     "execution_environment": lambda value: place_at(value, ("execution_environment",)),

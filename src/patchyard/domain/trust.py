@@ -20,8 +20,8 @@ Said = TypeVar("Said", LimitSettings, EnvironmentLimits)
 ALWAYS = frozenset(
     {"approvals", KEY, "gates", "invariants", "limits", "protected_paths", "setup", "validate"}
 )
-# Of plans beside those of this repository, or of what other trees get.
-NEVER = frozenset({"budget", "keep", "pool", "setup_share", "slots"})
+# Of plans beside those of this repository, or of what other trees and servers get.
+NEVER = frozenset({"budget", "clone_secrets", "keep", "pool", "setup_share", "slots"})
 
 PLACES = ("execution_environment", "target_resource")  # where a tool's setting names one
 

@@ -14,6 +14,7 @@ from patchyard.domain.errors import Conflict, JournalBroken, PatchyardError, Usa
 from patchyard.domain.events import EnvironmentEnded, WorkspaceRemoved
 from patchyard.domain.plan import State
 from patchyard.domain.retention import Family, Found, Retention, Verdict
+from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.enduring import Enduring
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.inspecting import differs, is_listed
@@ -113,7 +114,8 @@ class Janitor:
                     await self._need(plan_id)
             self._is_blind |= passing.error is not None
         stays = [row for plan, row in listed.items() if plan not in self._forgotten]
-        self._needed |= {retention.store_key(str(row.get("repository", ""))) for row in stays}
+        tops = {str(row.get("repository", "")) for row in stays} | await self._tops()
+        self._needed |= {retention.store_key(top) for top in tops} | tops
         shared = [each for family in retention.CACHES for each in found.get(family, ())]
         await self._share(shared)
         is_busy = self._is_unseeing or any(
@@ -136,6 +138,15 @@ class Janitor:
             return await keeper.found()
         self._is_unseeing = True
         return ()
+
+    async def _tops(self) -> set[str]:
+        """Return the checkouts of projects; where they cannot be read, what is shared is kept."""
+        with self._endures.passing("the projects"):
+            catalogue = Catalogue(self._equipment.store.journal, self._equipment.clock)
+            projects = (await catalogue.holdings()).projects.values()
+            return {each.repository for each in projects}
+        self._is_blind = True
+        return set()
 
     async def _share(self, things: Sequence[Found]) -> None:
         """Return what plans shared and none needs; what cannot be made again, by their events."""

@@ -11,8 +11,10 @@ from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from patchyard.clients.clones import is_clone
 from patchyard.clients.git import Git
 from patchyard.clients.reader import OPEN_FOLDER
 from patchyard.clients.stages import sweep
@@ -34,6 +36,7 @@ from patchyard.workspaces.worktree import WorkTree, require_writable
 HANDING = "handing.lock"  # in the home, where the checkout takes no lock
 MOVES = "moves"  # the folder of our store for a repository with what hand-overs wrote
 STAGE = re.compile(r"patchyard-(?:cs-)?[0-9a-f]{16,64}")  # `cs-`: of earlier versions
+IN_PLACE = ("merge", "worktree")  # they write into the checkout itself
 WAYS = ("branch", "merge", "patch", "worktree")
 TAKE_OUT = (
     "take your newer edits out of these paths and unapply again, or take the change out from under"
@@ -110,6 +113,13 @@ class GitHandOver:
     def _plan(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
         if order.to not in WAYS:
             raise UnknownName.among("way of hand-over", order.to, WAYS)
+        if order.to in IN_PLACE and is_clone(self._trees.home, Path(base.repository)):
+            raise UsageError(
+                f"--to {order.to} is for a checkout that you work in: {base.repository} is a clone"
+                " that Patchyard keeps",
+                hint="--to branch makes a branch there, for `git fetch` or `git push`; --to patch"
+                " --name FILE writes a patch where you want it",
+            )
         git = self._trees.git_of(base)
         if order.to != "patch" or is_there(base):
             store = self._trees.store_of(base)

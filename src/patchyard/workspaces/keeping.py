@@ -4,8 +4,10 @@ import asyncio
 import os
 import stat
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from patchyard.clients.clones import FOLDER
 from patchyard.clients.mounts import unmount
 from patchyard.clients.removal import mounts_below, size_of
 from patchyard.clients.shelves import Shelf
@@ -23,6 +25,7 @@ def shared_keepers(home: Path, folder: Path) -> "list[ShelfKeeper]":
     return [
         ShelfKeeper(Family.BASE, lambda: [base_shelf(bases, name) for name in _listed(bases)]),
         ShelfKeeper(Family.LAYER, lambda: [Shelf(folder / ".layers", label)]),
+        CloneKeeper(home),
         ShelfKeeper(Family.STORE, lambda: [store_shelf(home / "trees")]),
     ]
 
@@ -57,6 +60,35 @@ class ShelfKeeper:
         folder = Path(found.place).parent
         shelf = next(shelf for shelf in self._shelves() if shelf.folder == folder)
         return await asyncio.to_thread(shelf.give_back, found.name, unused_since=unused_since)
+
+
+class CloneKeeper(ShelfKeeper):
+    """contracts.leftovers.Keeper over clones; one with work that lies nowhere else is kept."""
+
+    def __init__(self, home: Path) -> None:
+        shelf = Shelf(home / FOLDER, str(home))
+        super().__init__(Family.CLONE, lambda: [shelf])
+
+    async def found(self) -> Sequence[Found]:
+        """See contracts.leftovers.Keeper."""
+        return await asyncio.to_thread(self._with_reasons, await super().found())
+
+    def _with_reasons(self, found: Sequence[Found]) -> Sequence[Found]:
+        reasons = ((each, _kept_for(Path(each.place))) for each in found)
+        return [replace(each, details={"kept": why}) if why else each for each, why in reasons]
+
+
+def _kept_for(folder: Path) -> str:
+    """Return what lies in a clone that its server does not have, empty for nothing."""
+    for git_dir in folder.glob("*/.git"):
+        packed = git_dir / "packed-refs"
+        has_packed = packed.is_file() and b" refs/heads/" in packed.read_bytes()
+        loose = (each for each in (git_dir / "refs/heads").rglob("*") if each.is_file())
+        if has_packed or next(loose, None):
+            return "a branch lies in it: fetch or push that, then delete it there"
+        if next(git_dir.parent.glob("*.patch"), None):
+            return "a patch lies in it: move that away"
+    return ""
 
 
 class WorkspaceKeeper:
@@ -163,4 +195,4 @@ def _listed(folder: Path) -> list[str]:
         return []
 
 
-__all__ = ["MountKeeper", "ShelfKeeper", "WorkspaceKeeper", "shared_keepers"]
+__all__ = ["CloneKeeper", "MountKeeper", "ShelfKeeper", "WorkspaceKeeper", "shared_keepers"]
