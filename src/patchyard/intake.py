@@ -28,6 +28,7 @@ from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.limit_settings import LimitSettings
 from patchyard.domain.plan import AUTO, PlanSpec
 from patchyard.domain.reach import looks_secret
+from patchyard.domain.remotes import looks_cloned
 from patchyard.domain.safety import SafetyProfile
 from patchyard.domain.settings import DESTINATIONS, SHARES, Settings
 from patchyard.intake_bounds import (
@@ -172,7 +173,9 @@ def _top(place: str) -> Path:
         is_there = False
     if not is_there:
         said = place if place.isprintable() else repr(place)
-        raise UsageError(f"there is no folder {said}", hint="name a folder inside a checkout")
+        again = "`agents project create NAME --repo URL` clones it again, under a name of its own"
+        hint = again if looks_cloned(place) else "name a folder inside a checkout"
+        raise UsageError(f"there is no folder {said}", hint=hint)
     for folder in (start, *start.parents):
         if (folder / ".git").exists():
             return folder

@@ -114,7 +114,7 @@ def test_a_repository_without_a_commit_is_refused_and_nothing_stays(
     git(work, "init", "-q", "-b", "main")
     with pytest.raises(UsageError, match="has no commit yet"):
         clones.bring(url(work), most_bytes=ROOM)
-    assert not clones.place_of(url(work)).exists()
+    assert [*clones.place_of(url(work)).parent.parent.iterdir()] == []
     made = commit(work, "a.txt", "one\n")
     assert clones.bring(url(work), most_bytes=ROOM).commit == made
 

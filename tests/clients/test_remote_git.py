@@ -77,6 +77,15 @@ def test_a_repository_larger_than_there_is_room_for_is_refused(tmp_path: Path) -
     assert "sends more than the 500,000 bytes there is room for" in error.message, done.err
 
 
+def test_limits_that_are_lower_already_stand_in_no_way(tmp_path: Path) -> None:
+    work = upstream(tmp_path / "shop")
+    git = remote_git(tmp_path, f"file://{work}")
+    words = git.command(["ls-remote", "--", str(work)])
+    bounded = ["/bin/sh", "-c", 'ulimit -f 2000; ulimit -d 2000000; exec "$@"', "sh", *words]
+    said = subprocess.check_output(bounded, env=git.environment(), cwd=tmp_path, text=True)
+    assert "refs/heads/main" in said
+
+
 @pytest.mark.parametrize(
     "url", ["ext::sh -c 'touch ran'", "http://localhost/x", "git://localhost/x"]
 )

@@ -131,8 +131,8 @@ def serve(repo: str, model_name: str | None, kind: str | None, *, allow_apply: b
     """
 
     async def work() -> Outcome:
-        asked = Asked(model=model_name, kind=kind, repository=repo)
         top = checkout_of(repo)
+        asked = Asked(model=model_name, kind=kind, repository=top)
         await _require_plans(asked)
         await asyncio.to_thread(glimpse, Path(top), "head")  # raises where no commit is there
         offer = Offer(asked, top, os.environ)

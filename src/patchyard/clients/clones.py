@@ -8,6 +8,7 @@ no plan.
 import contextlib
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from patchyard.clients.git import Finished, Git, text
 from patchyard.clients.process import kill_tree
-from patchyard.clients.remote_git import RemoteGit, credential_for, safe_directories
+from patchyard.clients.remote_git import Credential, RemoteGit, credential_for, safe_directories
 from patchyard.clients.remote_trouble import NO_HEAD, trouble
 from patchyard.clients.removal import remove_tree
 from patchyard.clients.scratch import scratch
@@ -91,6 +92,17 @@ class Clones:
         credential = credential_for(remote, rules, self._environ)
         key = _key(remote)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            return self._brought(remote, ref, credential, most_bytes)
+        except BaseException:
+            if not (self._folder / key).exists():
+                self._shelf.give_back(key, unused_since=math.inf)  # the marks beside it
+            raise
+
+    def _brought(
+        self, remote: Remote, ref: str | None, credential: Credential | None, most_bytes: int
+    ) -> Brought:
+        key = _key(remote)
         mark = f"PATCHYARD_CLONE={self._folder / key}"
         with self._shelf.using(key) as folder, scratch(self._home, "clone") as own:
             if not kill_tree(None, marker=mark, timeout_s=ENDING_S):

@@ -54,8 +54,11 @@ SETTINGS: Mapping[str, str] = {
     "http.sslVerify": "true",
     "transfer.bundleURI": "false",
 }
-BOUNDED = 'trap "" XFSZ; ulimit -f "$1"; ulimit -d "$2"; shift 2; exec "$@"'
-"""Without the signal git says itself that a file has become too large, and deletes it."""
+BOUNDED = 'trap "" XFSZ; ulimit -f "$1" 2>/dev/null; ulimit -d "$2" 2>/dev/null; shift 2; exec "$@"'
+"""Without the signal git says itself that a file has become too large, and deletes it.
+
+A limit that is lower already cannot be raised, and stays.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,9 +28,11 @@ def _credential(remote: Remote) -> Words:
 
 
 def _missing(remote: Remote) -> Words:
-    where = remote.host or "this machine"
+    if not remote.host:
+        cure = "look at the path, and whether this user may read it"
+        return f"there is no repository {remote.path} on this machine", cure
     cure = "look at the address; a private one needs a credential: PATCHYARD_CLONE_SECRETS"
-    return f"there is no repository {remote.path} at {where}, or none that is shown", cure
+    return f"there is no repository {remote.path} at {remote.host}, or none that is shown", cure
 
 
 def _unknown_host_key(remote: Remote) -> Words:
@@ -116,6 +118,8 @@ KNOWN: Mapping[Callable[[Remote], Words], Sequence[str]] = {
     ),
 }
 """Looked for in this order, in any case of letters."""
+WITH_CAUSE = (_away, _certificate)  # git's own words say more
+CAUSES = ("fatal:", "error:", "ssh:")  # begin lines that say why
 
 
 def trouble(
@@ -139,12 +143,14 @@ def trouble(
         return Unavailable(f"git {verb} {ended}", hint=FREE_MEMORY, details=details)
     found = (told for told, words in KNOWN.items() if any(_says(said, each) for each in words))
     known = next(found, None)
+    lines = [line for line in said.splitlines() if line.startswith(CAUSES)]
+    why = lines[0][:300] if lines else f"exit code {done.code}"
     if known is None:
-        lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:"))]
-        why = lines[-1][:300] if lines else f"exit code {done.code}"
         hint = "the details hold git's own words"
         return WorkFailed(f"git {verb} from {where} failed: {why}", hint=hint, details=details)
     what, cure = known(remote)
+    if known in WITH_CAUSE:
+        what += f" ({why})"
     if kept:
         cure += f"; the clone of earlier lies in {kept}: `--repo` with that path takes it as it is"
     return Unavailable(what, hint=cure, details=details)
@@ -154,4 +160,4 @@ def _says(said: str, words: str) -> bool:
     return re.search(words, said, re.IGNORECASE) is not None
 
 
-__all__ = ["KNOWN", "NO_HEAD", "TOO_LARGE", "trouble"]
+__all__ = ["CAUSES", "KNOWN", "NO_HEAD", "TOO_LARGE", "WITH_CAUSE", "trouble"]
