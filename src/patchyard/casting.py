@@ -75,11 +75,11 @@ class Actors:
             _tell(casting, f"none: {agent} asks no model")
             asks_nobody: Actor = kind()
             return asks_nobody
-        if casting.plan_id not in self._models:
+        found = self._models.get(casting.plan_id)
+        if found is None or found.is_for_others(casting):
             found = await self._model(casting)
             self._stack.push_async_callback(found.model.close)
             self._models[casting.plan_id] = found
-        found = self._models[casting.plan_id]
         found.serve(casting)
         _tell(casting, found.chosen)
         made: Actor = kind(model=found.model, on_text=casting.on_text)
@@ -107,7 +107,11 @@ class Actors:
         )
         if spec.model:
             require_there(catalogue, spec.model)
-        choice = await choose(catalogue, named=spec.model, role=spec.role, task=spec.task)
+        choice = await choose(
+            catalogue, named=spec.model, role=spec.role, task=spec.task, kind=casting.kind
+        )
+        by_kind = {} if spec.model else catalogue.preferred.get(spec.role, {})
+        usual = catalogue.roles.get(spec.role, choice.names)
         models = [catalogue.open(name) for name in choice.names]
         said = terms(choice, models[0].facts, spec.limits)
         if said and casting.on_terms is not None:
@@ -124,7 +128,15 @@ class Actors:
             chain = FailingOverModel(texted, circuits, look=look)
         asked = chain or texted[0]
         if spec.record_to is None:
-            return _Asked(model=asked, budgeted=budgeted, chain=chain, chosen=choice.shown)
+            return _Asked(
+                model=asked,
+                budgeted=budgeted,
+                chain=chain,
+                chosen=choice.shown,
+                names=choice.names,
+                by_kind=by_kind,
+                usual=usual,
+            )
         await catalogue.read_keys()  # so that they can be hidden
         recording = RecordingModel(
             asked,
@@ -145,6 +157,15 @@ class _Asked:
     budgeted: Sequence["BudgetedModel"]
     chain: "FailingOverModel | None"
     chosen: str  # which models, and why
+    names: tuple[str, ...] = ()
+    by_kind: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the role's, by kind
+    usual: tuple[str, ...] = ()  # the role's for all other kinds
+
+    def is_for_others(self, casting: Casting) -> bool:
+        """Whether the role has other models for the kind of task that its strategy says."""
+        if not self.by_kind or not casting.kind:
+            return False
+        return self.by_kind.get(casting.kind, self.usual) != self.names
 
     def serve(self, casting: Casting) -> None:
         """Let the phase at hand pay, and hear of switches."""

@@ -32,6 +32,7 @@ from patchyard.domain.remotes import looks_cloned
 from patchyard.domain.safety import SafetyProfile
 from patchyard.domain.settings import DESTINATIONS, SHARES, Settings
 from patchyard.intake_bounds import (
+    adjustable_in,
     gates_in_force,
     limits_in_force,
     lowered,
@@ -238,8 +239,10 @@ def _spec(
     agent = settings.value("agent") or ("recipe" if steps else "model")
     own_variables = settings.value("variables") or {}
     safety = settings.value("safety") or SafetyProfile()
-    charter, team = cast(settings, action.role if action else "", environ)
+    of_action = action.role if action else ""
+    charter, team = cast(settings, of_action, environ)
     charter, *others = with_undecided((charter, *team), settings, filled)
+    limits = limits_in_force(settings, agent, safety, charter)
     return PlanSpec(
         task=filled.task if filled else asked.task,
         repository=str(top),
@@ -253,7 +256,9 @@ def _spec(
         role=charter.name,
         charter=charter,
         team=tuple(others),
-        limits=limits_in_force(settings, agent, safety, charter),
+        is_role_given=bool(settings.value("role") or settings.value("roles") or of_action),
+        limits=limits,
+        adjustable=adjustable_in(settings, limits) if agent == "model" else (),
         rounds=rounds_in_force(settings, charter),
         apply_to=settings.value("apply") or "none",
         requires_changes=asked.requires_changes,

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 from patchyard.configuration import REPOSITORY_FILE, Configuration
 from patchyard.domain.action import Filled
+from patchyard.domain.assessing import ADJUSTABLE
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.effective import DEFAULT, Setting
 from patchyard.domain.errors import UsageError
 from patchyard.domain.gate_settings import Gates, merged_gates
 from patchyard.domain.gates import Gate
-from patchyard.domain.limit_settings import LIMIT_KEYS, rounds_within, shown, within
+from patchyard.domain.limit_settings import BOUNDS, LIMIT_KEYS, rounds_within, shown, within
 from patchyard.domain.role import Role
 from patchyard.domain.safety import SafetyProfile
 
@@ -41,6 +42,16 @@ def limits_in_force(
         seconds=settings.value("limits.timeout"),
     )
     return within(said, charter.limits)
+
+
+def adjustable_in(settings: Configuration, limits: PlanLimits) -> tuple[str, ...]:
+    """Return which of a plan's `limits` nobody set: what the strategy says may move them."""
+    usual, unset = PlanLimits(), []
+    for key, name in BOUNDS.items():
+        is_usual = getattr(limits, name) == getattr(usual, name)
+        if name in ADJUSTABLE and is_usual and settings.values[f"limits.{key}"].origin == DEFAULT:
+            unset.append(name)
+    return tuple(unset)
 
 
 def rounds_in_force(settings: Configuration, charter: Role) -> int:
@@ -126,4 +137,11 @@ def _said(settings: Configuration, *, is_repository: bool) -> list[Gates]:
     ]
 
 
-__all__ = ["gates_in_force", "limits_in_force", "lowered", "rounds_in_force", "with_undecided"]
+__all__ = [
+    "adjustable_in",
+    "gates_in_force",
+    "limits_in_force",
+    "lowered",
+    "rounds_in_force",
+    "with_undecided",
+]

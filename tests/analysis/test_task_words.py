@@ -29,8 +29,10 @@ from timing import require_linear
         ("What does stock.py do?", TaskKind.QUESTION, ("what",)),
         ("Explain the queue", TaskKind.QUESTION, ("explain",)),
         ("How it works is wrong: fix", TaskKind.BUGFIX, ("wrong", "fix")),
-        ("shop", TaskKind.FEATURE, ()),
-        ("", TaskKind.FEATURE, ()),
+        ("Review the last commit", TaskKind.REVIEW, ("review",)),
+        ("Decide between two queues", TaskKind.DESIGN, ("decide",)),
+        ("shop", TaskKind.UNKNOWN, ()),
+        ("", TaskKind.UNKNOWN, ()),
         ("shop\n```\nerror: crash\n```\nrename it", TaskKind.REFACTOR, ("rename",)),
     ],
 )

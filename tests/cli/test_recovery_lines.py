@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from patchyard.cli.progress import JsonLines, SpokenLines
+from patchyard.cli.json_lines import JsonLines
+from patchyard.cli.progress import SpokenLines
 from patchyard.domain.body import Body
 from patchyard.domain.checkpoint import (
     CallRepeated,

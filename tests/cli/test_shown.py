@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from patchyard.cli.json_lines import JsonLines
 from patchyard.cli.live import Pulse
 from patchyard.cli.outcome import visible
 from patchyard.cli.plan_shell import exit_code_in
-from patchyard.cli.progress import CALL_SHOWN, ERROR_SHOWN, OUTPUT_LINE, JsonLines, SpokenLines
+from patchyard.cli.progress import CALL_SHOWN, ERROR_SHOWN, OUTPUT_LINE, SpokenLines
 from patchyard.cli.screen import FILES_SHOWN, plan_screen
 from patchyard.cli.working import announce, watching
 from patchyard.domain.budget import PlanLimits

@@ -223,6 +223,20 @@ async def test_a_role_bounds_its_part_until_somebody_sets_a_limit_anew(tmp_path:
     assert data["colleagues"][-1]["verdict"] == "approve"
 
 
+async def test_what_the_strategy_says_of_the_task_lifts_no_bound_of_a_role(tmp_path: Path) -> None:
+    developer = (call("write_file", path="calc.py", content=ZERO), done("returns 0"))
+    looks = call("read_file", path="calc.py")
+    team = Team(tmp_path, developer=developer, reviewer=(looks, looks, looks, APPROVES))
+    script = tmp_path / "developer.json"
+    large = call("finish", summary="let it be 0", complexity="high")
+    script.write_text(json.dumps({**json.loads(script.read_text()), "strategize": [large]}))
+    team.own_role("reviewer", "output: findings\nlimits: {max_steps: 2}\n")
+    data, _, error = await team.run()
+    assert data["cost"]["limits"]["steps"] == 400
+    assert isinstance(error, LimitReached)
+    assert error.message == "the limit of 2 steps is reached"
+
+
 async def test_the_gates_of_a_role_prove_its_part_too(tmp_path: Path) -> None:
     developer = (call("write_file", path="calc.py", content=ZERO), done("returns 0"))
     team = Team(tmp_path, developer=developer, tester=(WRITES_TEST, done("added")))

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from patchyard.domain.analysis import KINDS, SIZES
+from patchyard.domain.assessing import Assessment, read_assessment
 from patchyard.domain.decision import DecisionKind, Proposal
 from patchyard.domain.design_record import RECORD_SCHEMA
 from patchyard.domain.review import REVIEW_SCHEMA
@@ -15,6 +17,17 @@ FINISH = "finish"
 _SUMMARY = {"type": "string", "description": "what was done and why, for people"}
 _ANSWER = {"type": "string", "description": "the whole answer"}
 _FAILED = {"type": "boolean", "description": "true when the task cannot be done"}
+_KIND = {
+    "type": "string",
+    "enum": [str(kind) for kind in KINDS],
+    "description": "what sort of work the task is; leave it out where none fits",
+}
+_COMPLEXITY = {
+    "type": "string",
+    "enum": [str(size) for size in SIZES],
+    "description": "low: one place; medium: several files; high: many files, or design to find",
+}
+ASSESSED = ("complexity", "kind")  # arguments that are no text for people
 _DECISION = {
     "type": "object",
     "properties": {
@@ -36,6 +49,8 @@ class Finish:
     is_failure: bool = False
     proposals: tuple[Proposal, ...] = ()
     product: Mapping[str, Any] = field(default_factory=dict)  # what a role's output is read from
+    assessment: Assessment | None = None  # of a plan: what the task is
+    problem: str = ""  # why the assessment cannot be read, told back
 
 
 _PRODUCTS: Mapping[Output, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
@@ -56,6 +71,8 @@ def finish_spec(phase: str, output: Output = Output.CHANGES) -> ToolSpec:
                     "items": _DECISION,
                     "description": "choices you made; none where there was only one way",
                 },
+                "kind": _KIND,
+                "complexity": _COMPLEXITY,
                 "failed": _FAILED,
             },
         )
@@ -72,16 +89,24 @@ def read_finish(
     phase: str, arguments: Mapping[str, Any], output: Output = Output.CHANGES
 ) -> Finish:
     """Take a finish call as it comes; whatever is missing is filled from what is there."""
-    texts = [v.strip() for v in arguments.values() if isinstance(v, str) and v.strip()]
+    said = {k: v for k, v in arguments.items() if phase != "strategize" or k not in ASSESSED}
+    texts = [v.strip() for v in said.values() if isinstance(v, str) and v.strip()]
     named = arguments.get("summary")
     summary = named.strip() if isinstance(named, str) and named.strip() else "\n".join(texts)
     failed = arguments.get("failed")
     is_failure = failed is True or (isinstance(failed, str) and failed.lower() == "true")
     if phase != "strategize" or is_failure:
         product = arguments if output in _PRODUCTS and not is_failure else {}
-        said = summary or "no summary was given"
-        return Finish(summary=said, is_failure=is_failure, product=product)
-    return Finish(summary=summary or "no plan was given", proposals=_proposals(arguments, summary))
+        return Finish(
+            summary=summary or "no summary was given", is_failure=is_failure, product=product
+        )
+    assessment, problem = read_assessment(arguments.get("kind"), arguments.get("complexity"))
+    return Finish(
+        summary=summary or "no plan was given",
+        proposals=_proposals(arguments, summary),
+        assessment=assessment if assessment != Assessment() else None,
+        problem=problem,
+    )
 
 
 def strategy(summary: str) -> Finish:

@@ -46,6 +46,7 @@ SENT_BACK = {
     NOTHING_CHANGED: "the model finished without a change: asked back once",
     NOT_YET: "the model finished before it had heard of its other calls: sent back",
 }
+MISREAD = 2  # times that an assessment no one can read is sent back; then it says nothing
 UNCALLED = "the model called nothing: asked to go on"
 NOWHERE = (
     "This leads nowhere ({reason}). Do something else: look at another place, try another way, or "
@@ -102,6 +103,7 @@ class ModelSession:
         self._noted = (-1, "")
         self._changed = False
         self._asked_back = False
+        self._misread = 0  # assessments of the task that were sent back
         self._ended = ""  # why the turn before was the last, where it failed
         self._sent_back = ""  # why the model was set right since the last turn, for people
         self._turn = 0
@@ -266,7 +268,10 @@ class ModelSession:
         elif idle and not self._asked_back:
             self._asked_back = True
             verdict = NOTHING_CHANGED
-        self._sent_back = SENT_BACK.get(verdict, "")
+        elif finish.problem and self._misread < MISREAD:
+            self._misread += 1
+            verdict = f"failed (VALIDATION_ERROR): {finish.problem}"
+        self._sent_back = SENT_BACK.get(verdict, finish.problem if verdict != ACCEPTED else "")
         return verdict
 
     def _read(self, reply: ModelReply, *, usage: Usage | None, body: Mapping[str, Any]) -> Turn:
@@ -381,6 +386,7 @@ def _final(finish: Finish, **said: Any) -> Turn:
         failure=failure,
         can_go_on=finish.is_failure,
         proposals=finish.proposals,
+        assessment=finish.assessment,
         product=finish.product,
         **said,
     )

@@ -13,6 +13,7 @@ import click
 
 from patchyard.cli.cataloguing import fields
 from patchyard.cli.event_words import event_words
+from patchyard.cli.json_lines import JsonLines
 from patchyard.cli.looking import look_at
 from patchyard.cli.opening import opened
 from patchyard.cli.outcome import (
@@ -27,7 +28,7 @@ from patchyard.cli.outcome import (
     visible,
 )
 from patchyard.cli.plan_act import plan_argument
-from patchyard.cli.progress import JsonLines, SpokenLines
+from patchyard.cli.progress import SpokenLines
 from patchyard.cli.queued import is_awaited, owner_data, places_in_queue, standing_line
 from patchyard.cli.screen import plan_screen
 from patchyard.clients.pool_boards import pools_of

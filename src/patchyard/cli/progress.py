@@ -1,20 +1,16 @@
-"""Progress while it happens: JSON Lines for programs, one line a step for people."""
+"""Progress while it happens, for people: one line a step (programs: `json_lines.py`)."""
 
-import json
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
-from patchyard.cli.encoding import portable
 from patchyard.cli.outcome import counted, heard, is_coloured, paint, visible
-from patchyard.domain.body import Body
-from patchyard.domain.checkpoint import CallRepeated, CallUndone, CheckpointMade, RolledBack
-from patchyard.domain.codec import to_json
+from patchyard.cli.screen_rows import assessed_line
+from patchyard.domain.assessing import TaskAssessed
+from patchyard.domain.checkpoint import CallRepeated, CallUndone, RolledBack
 from patchyard.domain.colleagues import ColleagueAsked, ColleagueHeard
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.events import (
@@ -54,28 +50,6 @@ NOTE_SHOWN = 160  # of why something goes back to the actor
 PLAN_SHOWN = 110  # characters of a strategy's first line
 ERROR_SHOWN = 2000  # of what is said of an error, which begins with it and ends with the cure
 OUTPUT_LINE = 4000  # characters of a line that does not end; then it is shown in pieces
-
-
-@dataclass(frozen=True, kw_only=True)
-class JsonLines:
-    """Prints one line of JSON for each event of one plan, on standard output."""
-
-    plan_id: str
-
-    def __call__(self, event: Event, *, at: float | None = None) -> None:
-        """Print `event`; `at` is when it was recorded, now where it just was."""
-        if isinstance(event, CheckpointMade):  # a list of files as long as the tree is wide
-            event = replace(event, manifest=Body(digest=event.manifest.digest))
-        self._print(type(event).__name__, time.time() if at is None else at, to_json(event))
-
-    def output(self, stream: str, text: str) -> None:
-        """Print what a running command just printed."""
-        self._print("Output", time.time(), {"stream": stream, "text": text})
-
-    def _print(self, name: str, at: float, body: Mapping[str, Any]) -> None:
-        line = {"event": name, "at": at, "plan_id": self.plan_id, **body}
-        with heard(sys.stdout):
-            click.echo(json.dumps(portable(line)))
 
 
 class SpokenLines:
@@ -286,6 +260,10 @@ def _strategy(event: StrategyRecorded) -> str:
     return f"  {_mark('plan')} {_cut(first, PLAN_SHOWN)}"
 
 
+def _assessed(event: TaskAssessed) -> str | None:
+    return f"  {_mark('task')} {said}" if (said := assessed_line(event)) else None
+
+
 def _captured(event: ChangeSetCaptured) -> str:
     return f"{_mark('changes')} {counted(event.files, 'file')}, +{event.added} -{event.removed}"
 
@@ -361,6 +339,7 @@ _LINES: Mapping[type[Event], Line] = {
     NetworkUsed: _reached,
     SetupFinished: _set_up,
     StrategyRecorded: _strategy,
+    TaskAssessed: _assessed,
     ChangeSetCaptured: _captured,
     Validated: _validated,
     Noted: _noted,
@@ -392,6 +371,5 @@ __all__ = [
     "OUTPUT_LINE",
     "PLACES_SHOWN",
     "PLAN_SHOWN",
-    "JsonLines",
     "SpokenLines",
 ]

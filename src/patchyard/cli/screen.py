@@ -5,7 +5,7 @@ from typing import Any
 
 from patchyard.cli.gate_rows import gate_lines
 from patchyard.cli.outcome import counted, one_line, paint, visible
-from patchyard.cli.screen_rows import product_rows, row, task_line
+from patchyard.cli.screen_rows import assessed_rows, product_rows, row, task_line
 from patchyard.domain.changeset import without
 from patchyard.domain.errors import LimitReached, ProofFailed
 from patchyard.domain.remotes import looks_cloned
@@ -22,7 +22,8 @@ def plan_screen(data: Mapping[str, Any]) -> str:
     parts = [
         _head(data),
         row("base", _base(data.get("base"))),
-        row("task", task_line(data.get("analysis"))),
+        row("task", task_line(data.get("analysis"), data.get("assessment"))),
+        *assessed_rows(data.get("assessment")),
         row("what", visible(_first_line(data.get("summary") or data["strategy"]["summary"]))),
         *_changes(data),
         *_findings(data.get("findings", [])),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchyard.cli.outcome import counted, one_line, paint, visible
+from patchyard.domain.assessing import TaskAssessed, consequences
 from patchyard.domain.patch_lines import stretches
 
 LANGUAGES = 3  # that are shown
@@ -15,16 +16,46 @@ def row(name: str, text: str) -> str:
     return f"  {paint(name.ljust(8), 'cyan')} {text}" if text else ""
 
 
-def task_line(analysis: Mapping[str, Any] | None) -> str:
-    """Return what the task and its repository look like; the first two are guesses by rule."""
-    if analysis is None:
+SIZES = {"low": "small", "medium": "middling", "high": "large"}
+BY = {"words": "by its words", "strategy": "by its strategy"}
+
+
+def task_line(
+    analysis: Mapping[str, Any] | None, assessment: Mapping[str, Any] | None = None
+) -> str:
+    """Return what the task and its repository look like, and who says of what kind it is."""
+    if analysis is None or assessment is None:
         return ""
-    size = {"low": "small", "medium": "middling", "high": "large"}[analysis["complexity"]]
     shares = analysis["languages"][:LANGUAGES]
     written = "".join(f", {each['language']} {each['files']:,}" for each in shares)
     tests = f"; tests in {', '.join(analysis['tests'][:LANGUAGES])}" if analysis["tests"] else ""
     told = f"{counted(analysis['files'], 'file')}{written}{tests}"
-    return f"{size} {analysis['kind']}, by its words; {one_line(analysis['problem'] or told)}"
+    return f"{assessed_words(assessment)}; {one_line(analysis['problem'] or told)}"
+
+
+def assessed_words(assessment: Mapping[str, Any]) -> str:
+    """Return of what kind and how large a task is, each with who says so."""
+    kind, kind_by = assessment["kind"], BY.get(assessment["kind_by"], "")
+    size, size_by = SIZES.get(assessment["complexity"], ""), BY.get(assessment["complexity_by"], "")
+    if kind_by and kind_by == size_by:
+        return f"{size} {kind}, {kind_by}"
+    kind_said = f"{kind}, {kind_by}" if kind_by else "of a kind that no word of it says"
+    return f"{kind_said}; {size}, {size_by}" if size_by else kind_said
+
+
+def assessed_line(event: TaskAssessed) -> str:
+    """Return what a strategy says of the task, and what follows; empty where it says nothing."""
+    said = [str(event.kind)] if event.kind else []
+    said += [SIZES[event.complexity]] if event.complexity else []
+    return "; ".join((", ".join(said), *consequences(event))) if said else ""
+
+
+def assessed_rows(assessment: Mapping[str, Any] | None) -> list[str]:
+    """Return a row for the role that is proposed, where one is."""
+    if assessment is None or not assessment["proposed_role"]:
+        return []
+    role = assessment["proposed_role"]
+    return [row("role", f"{role} is for such tasks: `agents run --role {role}`")]
 
 
 def product_rows(data: Mapping[str, Any]) -> list[str]:
@@ -80,4 +111,12 @@ def _removal(data: Mapping[str, Any]) -> list[str]:
     return [row("noticed", paint(f"no test fails {without}", "red"))]
 
 
-__all__ = ["COLOURS", "product_rows", "row", "task_line"]
+__all__ = [
+    "COLOURS",
+    "assessed_line",
+    "assessed_rows",
+    "assessed_words",
+    "product_rows",
+    "row",
+    "task_line",
+]

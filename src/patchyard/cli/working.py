@@ -10,6 +10,7 @@ import click
 
 from patchyard.assembly import open_equipment
 from patchyard.cli.asking import TerminalApprover
+from patchyard.cli.json_lines import JsonLines
 from patchyard.cli.outcome import (
     Interrupted,
     Outcome,
@@ -20,7 +21,7 @@ from patchyard.cli.outcome import (
     say_warnings,
     visible,
 )
-from patchyard.cli.progress import JsonLines, SpokenLines
+from patchyard.cli.progress import SpokenLines
 from patchyard.cli.screen import plan_screen
 from patchyard.clients.allocator import keep_one_heap
 from patchyard.domain.budget import PlanLimits

@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from patchyard.contracts.model import Meter, OnSwitch, OnText, OnWait
 from patchyard.domain.analysis import Context, Guide, Ownership, Symbol
+from patchyard.domain.assessing import Assessment
 from patchyard.domain.decision import Proposal
 from patchyard.domain.messages import Image, Message, ModelReply, Usage
 from patchyard.domain.plan import PlanSpec
@@ -55,6 +56,7 @@ class Casting:
     plan_id: str
     spec: PlanSpec
     phase: str  # strategize or execute
+    kind: str = ""  # of the task, as its strategy says; empty: its words are gone by
     on_text: OnText | None = None  # what a model says, piece by piece; never journalled
     on_wait: OnWait | None = None  # what a model is waited for, in words
     on_terms: Callable[[str], None] | None = None  # which model it is, and what bounds its cost
@@ -90,6 +92,7 @@ class Turn:
     has_more: bool = False  # final of a round that others follow, whatever its proof says
     sent_back: str = ""  # why the actor was set right, for people who watch; no end of the work
     proposals: tuple[Proposal, ...] = ()  # decisions made in this turn
+    assessment: Assessment | None = None  # final of strategize only: what the task is
     product: Mapping[str, Any] = field(default_factory=dict)  # final only: what else finish said
     usage: Usage | None = None  # None: no model was asked
     usd: float | None = None  # price of it; None: unknown, or no model was asked

@@ -1,6 +1,7 @@
 """What the first of the seven steps comes to: a task's own words, and of what repository (C16).
 
-The kind and the complexity are guesses by rule, and are called so wherever they are shown.
+The kind and the complexity are guesses by rule, and are called so wherever they are shown. What a
+model's strategy says of both goes before them (`domain/assessing.py`).
 """
 
 from collections.abc import Mapping
@@ -20,6 +21,9 @@ class TaskKind(StrEnum):
     DOCUMENTATION = "documentation"
     MAINTENANCE = "maintenance"
     QUESTION = "question"
+    REVIEW = "review"
+    DESIGN = "design"
+    UNKNOWN = "unknown"
 
 
 class Complexity(StrEnum):
@@ -28,6 +32,11 @@ class Complexity(StrEnum):
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
+    UNKNOWN = "unknown"
+
+
+KINDS = tuple(kind for kind in TaskKind if kind is not TaskKind.UNKNOWN)
+SIZES = tuple(size for size in Complexity if size is not Complexity.UNKNOWN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,9 +93,9 @@ class Symbol:
 class TaskAnalysis:
     """What a task's own words say."""
 
-    kind: TaskKind = TaskKind.FEATURE
+    kind: TaskKind = TaskKind.UNKNOWN
     because: tuple[str, ...] = ()  # the words that the kind was guessed by; empty: none were there
-    complexity: Complexity = Complexity.LOW
+    complexity: Complexity = Complexity.UNKNOWN
     figures: Mapping[str, int] = field(default_factory=dict)  # what the complexity rests on
     requirements: tuple[str, ...] = ()  # the task's own points, in its order
     named: tuple[str, ...] = ()  # files of the repository that it names
@@ -110,6 +119,8 @@ class TaskAnalysed:
 
 
 __all__ = [
+    "KINDS",
+    "SIZES",
     "Complexity",
     "Context",
     "Guide",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from patchyard.domain.analysis import TaskAnalysed
+from patchyard.domain.assessing import AnalysisEvent
 from patchyard.domain.body import Body
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
@@ -357,7 +357,7 @@ Event = (
     | StepEnded
     | CoverageMeasured
     | SpendingEvent
-    | TaskAnalysed
+    | AnalysisEvent
     | SteeringEvent
     | CheckpointEvent
 )

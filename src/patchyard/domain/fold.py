@@ -5,6 +5,7 @@ from typing import Any
 
 from patchyard.domain import checkpoint_fold, judging_fold, spending_fold, steering_fold, usage_fold
 from patchyard.domain.analysis import TaskAnalysed
+from patchyard.domain.assessing import TaskAssessed
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.events import (
     Applied,
@@ -106,6 +107,15 @@ def _analysed(state: PlanState, event: TaskAnalysed, _version: int) -> PlanState
     return replace(state, analysed=event)
 
 
+def _assessed(state: PlanState, event: TaskAssessed, _version: int) -> PlanState:
+    """Limits that somebody has set meanwhile stay as they are."""
+    spec, said = state.known, event.limits
+    if said is not None:
+        anew = {name: getattr(said, name) for name in spec.adjustable}
+        spec = replace(spec, limits=replace(spec.limits, **anew))
+    return replace(state, spec=spec, assessed=event)
+
+
 def _moved(state: PlanState, event: Moved, version: int) -> PlanState:
     check_transition((state.phase, state.state), (event.phase, event.state))
     after = replace(state, phase=event.phase, state=event.state, reason=event.reason)
@@ -116,7 +126,7 @@ def _moved(state: PlanState, event: Moved, version: int) -> PlanState:
     if event.phase == Phase.STRATEGIZE and event.state == State.QUEUED:
         began = state.phase != Phase.ACTION
         after = replace(after, reverts=state.reverts + began, attempt_starts=version, turn=0)
-        after = replace(after, asked=None)
+        after = replace(after, asked=None, assessed=None)
     if event.state == State.PROCESSING:
         after = replace(after, attempt=after.attempt + 1)
     if event.state in {State.PROCESSING, State.COMPLETE, State.APPLIED}:
@@ -262,7 +272,8 @@ def _declared(state: PlanState, event: InvariantDeclared, _version: int) -> Plan
 
 def _limited(state: PlanState, event: LimitsChanged, _version: int) -> PlanState:
     steered = replace(state.steered, heard=max(state.steered.heard, event.word))
-    return replace(state, spec=replace(state.known, limits=event.limits), steered=steered)
+    spec = replace(state.known, limits=event.limits, adjustable=())  # somebody set them
+    return replace(state, spec=spec, steered=steered)
 
 
 def _failed(state: PlanState, event: PhaseFailed, _version: int) -> PlanState:
@@ -280,6 +291,7 @@ _HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {
     PreferenceFell: _fell,
     BaseRecorded: _based,
     TaskAnalysed: _analysed,
+    TaskAssessed: _assessed,
     InvariantDeclared: _declared,
     LimitsChanged: _limited,
     Moved: _moved,

@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 _NOTHING = {
     "Action": "setup validate gates",
+    "Assessment": "kind complexity",
     "Body": "value digest",
     "Change": "old_path old_mode mode old_blob blob call_id",
     "Decision": "confidence",
@@ -50,9 +51,10 @@ _NOTHING = {
     "Resource": "carries execution_environment",
     "Rule": "check",
     "SafetyProfile": "categories max_cost_per_plan max_total_cost",
+    "TaskAssessed": "kind complexity limits",
     "ToolCallRequested": "kind",
     "ToolCallSettled": "error usage limit",
-    "Turn": "usage usd",
+    "Turn": "usage usd assessment",
     "TurnTaken": "usd",
     "Usage": (
         "cpu_s memory_bytes processes written_bytes output_bytes wall_s network_bytes connections"
@@ -106,6 +108,7 @@ _NO_TEXT = {
     "RolledBack": "reason",
     "StepEnded": "came_to",
     "TaskAnalysed": "problem",
+    "TaskAssessed": "role",
     "ToolCallRequested": "level reason resource server checkpoint_id",
     "ToolPreference": "target_resource",
     "Turn": "text summary failure sent_back model",
@@ -135,7 +138,7 @@ _NO_ITEMS = {
     "Placed": "resources",
     "PlanSpec": (
         "steps definition_of_done team askable resources setup validate gates invariants "
-        "allow_paths protected_paths include mounts mcp_servers approvals"
+        "allow_paths protected_paths include mounts mcp_servers approvals adjustable"
     ),
     "Project": "resources",
     "Proposal": "alternatives",
@@ -257,6 +260,7 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
     "PlanSpec": {
         "agent": "model",
         "role": "developer",
+        "is_role_given": True,
         "charter": {"name": "developer"},
         "environment_source": "plan",
         "default_environment": "host",

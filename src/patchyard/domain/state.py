@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from patchyard.domain.analysis import TaskAnalysed
+from patchyard.domain.analysis import TaskAnalysed, TaskKind
+from patchyard.domain.assessing import TaskAssessed
 from patchyard.domain.budget import PlanLimits, Spent
 from patchyard.domain.changeset import Base
 from patchyard.domain.colleagues import Colleagues
@@ -59,6 +60,7 @@ class PlanState:
     updated: float = 0.0
     base: Base | None = None
     analysed: TaskAnalysed | None = None  # of that base
+    assessed: TaskAssessed | None = None  # by the strategy
     attempt: int = 0  # of the present phase: how often it began to process
     attempt_starts: int = 0  # version at which the phase's transcript begins
     turn: int = 0  # last turn taken in this transcript
@@ -108,6 +110,11 @@ class PlanState:
     def applied(self) -> Applied | None:
         """The newest hand-over that was not taken back."""
         return self.handed[-1] if self.handed else None
+
+    @property
+    def task_kind(self) -> TaskKind | None:
+        """What the strategy says that the task is; None: it does not say."""
+        return None if self.assessed is None else self.assessed.kind
 
     @property
     def limits(self) -> PlanLimits:

@@ -56,6 +56,8 @@ SAID_BY: Mapping[TaskKind, str] = {
         "add|adds|implement|support|supports|new|introduce|allow|allows|create|extend|feature"
         "|option|enable|provide|offer"
     ),
+    TaskKind.REVIEW: "review|reviews|audit",
+    TaskKind.DESIGN: "design|architecture|adr|decide|decision",
 }
 """Words that a kind is guessed by; where two come out alike, the first."""
 OF_ALL = frozenset({"add", "adds", "create", "extend", "fix", "fixes", "new", "update"})
@@ -77,7 +79,7 @@ def analysed(task: str, named: Sequence[str] = (), *, files: int = 0) -> TaskAna
     return TaskAnalysis(
         kind=kind,
         because=because,
-        complexity=complexity_of(figures),
+        complexity=complexity_of(figures, is_understood=kind is not TaskKind.UNKNOWN),
         figures=figures,
         requirements=requirements,
         named=tuple(named),
@@ -109,14 +111,17 @@ def _outside_fences(task: str) -> list[str]:
 
 
 def kind_of(task: str) -> tuple[TaskKind, tuple[str, ...]]:
-    """Guess what sort of work it is; return the words that say so. The first line counts more."""
+    """Guess what sort of work it is; return the words that say so. The first line counts more.
+
+    Where no word says it, it is unknown.
+    """
     lines = [line for line in _outside_fences(task) if line.strip()]
     first = lines[0].strip() if lines else ""
     asked = QUESTION.match(first)
     if asked and (first.endswith("?") or asked[0].lower() in {"explain", "describe"}):
         return TaskKind.QUESTION, (asked[0].lower(),)
     rest = "\n".join(lines[1:])
-    best, words, most = TaskKind.FEATURE, tuple[str, ...](), 0
+    best, words, most = TaskKind.UNKNOWN, tuple[str, ...](), 0
     for kind, said in SAID_BY.items():
         pattern = re.compile(rf"\b(?:{said})\b", re.IGNORECASE)
         early = list(dict.fromkeys(word.lower() for word in pattern.findall(first)))
@@ -128,8 +133,11 @@ def kind_of(task: str) -> tuple[TaskKind, tuple[str, ...]]:
     return best, words
 
 
-def complexity_of(figures: Mapping[str, int]) -> Complexity:
-    """Return how large these figures look: each of them over its bound is one point."""
+def complexity_of(figures: Mapping[str, int], *, is_understood: bool = True) -> Complexity:
+    """Return how large these figures look: each of them over its bound is one point.
+
+    Without any, a task whose words were not understood is of unknown size.
+    """
     points = (
         (figures["requirements"] > 3)
         + (figures["requirements"] > 8)
@@ -140,7 +148,7 @@ def complexity_of(figures: Mapping[str, int]) -> Complexity:
         + (figures["repository_files"] > LARGE_FILES)
     )
     if points == 0:
-        return Complexity.LOW
+        return Complexity.LOW if is_understood else Complexity.UNKNOWN
     return Complexity.MEDIUM if points < MANY_POINTS else Complexity.HIGH
 
 

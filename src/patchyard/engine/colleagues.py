@@ -212,6 +212,8 @@ def _spec_of(state: PlanState, role: Role, base: Base) -> PlanSpec:
     spec = state.known
     return replace(
         spec,
+        is_role_given=True,
+        adjustable=(),
         task=TASKS[role.output].format(task=spec.task),
         role=role.name,
         charter=role,

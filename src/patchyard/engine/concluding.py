@@ -2,10 +2,19 @@
 
 from patchyard.contracts.actor import Turn
 from patchyard.contracts.clock import Clock
+from patchyard.domain.analysis import Complexity, TaskAnalysis, TaskKind
+from patchyard.domain.assessing import (
+    Assessment,
+    TaskAssessed,
+    consequences,
+    limits_for,
+    role_for,
+)
 from patchyard.domain.decision import Decision, DecisionKind, Proposal
 from patchyard.domain.errors import WorkFailed
 from patchyard.domain.events import DecisionRecorded, Moved, StrategyRecorded
 from patchyard.domain.plan import Phase, State
+from patchyard.domain.state import PlanState
 from patchyard.engine import invariants
 from patchyard.engine.ledger import Ledger
 
@@ -37,10 +46,14 @@ async def conclude(clock: Clock, ledger: Ledger, turn: Turn, root_id: str) -> No
         raise unable(turn)
     summary = turn.summary or turn.text
     proposals = turn.proposals or (_default_choice(summary),)
+    assessed = assess(ledger.state, turn)
+    if turn.assessment is not None:
+        proposals = (*proposals, _assessed(ledger.state, assessed))
     decisions = [_placed(each, clock.new_id(), root_id) for each in proposals]
     await ledger.record(  # in one step: a killed engine comes here again
         *(DecisionRecorded(decision=decision) for decision in decisions),
         StrategyRecorded(summary=summary[:8000], decision_root_id=root_id),
+        *([assessed] if assessed is not None else []),
         Moved(phase=Phase.STRATEGIZE, state=State.COMPLETE),
     )
 
@@ -50,6 +63,44 @@ def unable(turn: Turn) -> WorkFailed:
     again = "`agents plan resume` asks it on; `agents run --model M` begins anew with another model"
     details = {"text": turn.text[:2000]}
     return WorkFailed(turn.failure, hint=again if turn.can_go_on else "", details=details)
+
+
+def assess(state: PlanState, turn: Turn) -> TaskAssessed | None:
+    """Return what follows from what a strategy says of the task; None where no model made it.
+
+    One that says nothing gives the plan its usual limits, where an earlier one had others.
+    """
+    spec = state.known
+    if spec.agent != "model":
+        return None
+    said = turn.assessment or Assessment()
+    limits = limits_for(
+        said.complexity,
+        state.limits,
+        adjustable=spec.adjustable,
+        spent=state.spent,
+        most=spec.charter.limits,
+    )
+    return TaskAssessed(
+        kind=said.kind,
+        complexity=said.complexity,
+        role="" if spec.is_role_given else role_for(said.kind, spec.role),
+        limits=limits if limits != state.limits else None,
+    )
+
+
+def _assessed(state: PlanState, assessed: TaskAssessed | None) -> Proposal:
+    """Return an assessment as the decision that `plan explain` shows."""
+    found = state.analysed.analysis if state.analysed is not None else TaskAnalysis()
+    by_words = f"{found.kind}, {found.complexity}: by the words of the task"
+    made = assessed or TaskAssessed()
+    return Proposal(
+        kind=DecisionKind.STRATEGY_CHOICE,
+        question="what sort of task is it, and how large?",
+        choice=f"{made.kind or TaskKind.UNKNOWN}, {made.complexity or Complexity.UNKNOWN}",
+        alternatives=(by_words,),
+        rationale="; ".join(consequences(made)),
+    )
 
 
 def _default_choice(summary: str) -> Proposal:
@@ -71,4 +122,4 @@ def _placed(proposal: Proposal, decision_id: str, parent_id: str) -> Decision:
     )
 
 
-__all__ = ["conclude", "root_decision", "unable"]
+__all__ = ["assess", "conclude", "root_decision", "unable"]

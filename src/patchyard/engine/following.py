@@ -7,6 +7,7 @@ actors, and a new limit bounds both.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from patchyard.domain.assessing import TaskAssessed
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.events import LimitsChanged, PlanCreated
 from patchyard.domain.limit_settings import BOUNDS, LimitSettings, within
@@ -61,9 +62,14 @@ class Following:
         self._deadline.set(limits.seconds)
 
     async def _made_with(self) -> PlanLimits:
-        """Return the limits of the elder before somebody set them anew."""
-        events = await self._elder.ledger.events()
-        return next(event.spec.limits for _, _, event in events if isinstance(event, PlanCreated))
+        """Return the limits of the elder before somebody set them anew, not its own strategy."""
+        made = PlanLimits()
+        for _, _, event in await self._elder.ledger.events():
+            if isinstance(event, PlanCreated):
+                made = event.spec.limits
+            elif isinstance(event, TaskAssessed) and event.limits is not None:
+                made = event.limits
+        return made
 
     async def _guide(self) -> None:
         """Pass on the guidance that the elder's actor has not heard yet, each once."""

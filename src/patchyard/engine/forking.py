@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from patchyard.contracts.blobs import Blobs
+from patchyard.domain.assessing import TaskAssessed
 from patchyard.domain.checkpoint import CheckpointMade, FilesRestored, RolledBack
 from patchyard.domain.errors import GuardRefused, UsageError
 from patchyard.domain.events import (
@@ -62,6 +63,7 @@ TAKEN_OVER = (
     RolledBack,
     SetupFinished,
     StrategyRecorded,
+    TaskAssessed,
     ToolCallRequested,
     ToolCallSettled,
     TurnRequested,

@@ -214,6 +214,8 @@ def _spec_of(state: PlanState, role: Role, text: str, base: Base) -> PlanSpec:
     spec = state.known
     return replace(
         spec,
+        is_role_given=True,
+        adjustable=(),
         task=text,
         role=role.name,
         charter=replace(role, output=Output.ANSWER),

@@ -150,6 +150,7 @@ def spec_of_replay(original: PlanState) -> PlanSpec:
         apply_to="none",
         rounds=0,
         requires_changes=False,
+        adjustable=(),
         limits=PlanLimits(usd=None, tokens=None, steps=None, seconds=original.limits.seconds),
         automation_profile=AUTO,
         approvals=(),

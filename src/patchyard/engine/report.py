@@ -17,7 +17,7 @@ from patchyard.domain.state import PlanState
 from patchyard.domain.usage import usage_data
 from patchyard.domain.views import Mapped
 from patchyard.engine.accounts import shared_budgets
-from patchyard.engine.analysis_data import analysis_data
+from patchyard.engine.analysis_data import analysis_data, assessment_data
 from patchyard.engine.captured import changeset_of
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.products import product_data
@@ -45,6 +45,7 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
         "parent": to_json(spec.lineage) if spec.lineage else None,
         "base": base_data(state.base),
         "analysis": analysis_data(state.analysed, map_tokens=spec.map_tokens),
+        "assessment": assessment_data(state),
         "environment": str(general_kind(spec)),
         "attempt": state.attempt,
         "strategy": _strategy(state),

@@ -119,6 +119,7 @@ async def _session(
             plan_id=ledger.plan_id,
             spec=ledger.state.known,
             phase=brief.phase,
+            kind=str(ledger.state.task_kind or ""),
             on_text=watching.on_text,
             on_wait=watching.on_wait,
             on_terms=watching.on_terms,

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from patchyard.domain.analysis import TaskKind
+from patchyard.domain.analysis import KINDS
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
 
@@ -48,7 +48,7 @@ def preferences_of(
     found = {}
     for name, chain in chains.items():
         at = (*place, name, TASK_TYPES)
-        types = check_keys(stated[name].get(TASK_TYPES) or {}, at, tuple(map(str, TaskKind)))
+        types = check_keys(stated[name].get(TASK_TYPES) or {}, at, tuple(map(str, KINDS)))
         preferred = {kind: chain_of(body, (*at, kind), providers) for kind, body in types.items()}
         found[name] = {
             kind: tuple(dict.fromkeys((*first, *chain)))[:LONGEST]

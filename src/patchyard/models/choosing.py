@@ -47,11 +47,12 @@ class Choice:
 
 
 async def choose(
-    catalogue: Catalogue, *, named: str = "", role: str = "", task: str = ""
+    catalogue: Catalogue, *, named: str = "", role: str = "", task: str = "", kind: str = ""
 ) -> Choice:
     """Return the model by the order: named, role, configured, shipped, Ollama, vendor key.
 
-    What a role prefers for the kind that `task` is guessed to be goes before the role's chain.
+    What a role prefers for the `kind` of task goes before the role's chain; where nobody said which
+    that is, it is guessed by the words of `task`.
 
     A chain that is shipped for the role counts as far as its models are there.
     Raises ModelUnavailable with three cures when there is none.
@@ -59,7 +60,7 @@ async def choose(
     if named:
         return Choice(name=named, reason=NAMED)
     await catalogue.read_keys()
-    kind = str(kind_of(task)[0]) if task else ""
+    kind = kind or (str(kind_of(task)[0]) if task else "")
     said = f"role {role}{' of this repository' if role in catalogue.in_repository else ''}"
     if kind in catalogue.preferred.get(role, {}):
         return _chain(catalogue.preferred[role][kind], f"{said}, for {kind}")
