@@ -29,6 +29,26 @@ def test_what_was_done_before_is_said_to_be_done(desk: Desk, words: tuple[str, .
     assert told.data["nothing_done"] == said.split("\n")[0]
 
 
+@pytest.mark.parametrize("options", [(), ("--apply", "worktree")], ids=["proven", "applied"])
+def test_what_was_done_before_is_not_queued_again(desk: Desk, options: tuple[str, ...]) -> None:
+    plan = desk.run(write("x", "x\n"), options=options).data["plan_id"]
+    said = text(desk, "plan", "resume", "-d", plan)
+    assert said.startswith("nothing was done: the plan is ")
+    assert "is queued" not in said
+    told = desk.agents("plan", "resume", "-d", plan).data
+    assert (told["nothing_done"], told["queue"]) == (said.split("\n")[0], None)
+    assert desk.agents("plan", "status", plan).data.get("queue") is None
+
+
+def test_what_is_left_of_a_done_plan_is_queued(desk: Desk) -> None:
+    options = ("--apply", "worktree")
+    plan = desk.run(write("x", "x\n"), options=options).data["plan_id"]
+    desk.agents("plan", "unapply", plan)
+    queued = desk.agents("plan", "resume", "-d", plan).data
+    assert "nothing_done" not in queued
+    assert queued["queue"] is not None
+
+
 def test_the_words_for_another_place_do_the_work_there(desk: Desk) -> None:
     plan = desk.run(write("x", "x\n")).data["plan_id"]
     said = text(desk, "plan", "execute", plan, "--in", "host")

@@ -6,6 +6,7 @@ from patchyard.domain.state import PlanState
 from patchyard.engine.sites import general_kind
 
 DONE = frozenset({State.COMPLETE, State.APPLIED})
+OVER = frozenset({(Phase.EXECUTE, State.COMPLETE), (Phase.APPLY, State.APPLIED)})
 
 
 def nothing_done(before: PlanState, after: PlanState, *, place: str | None = None) -> str:
@@ -32,6 +33,17 @@ def nothing_done(before: PlanState, after: PlanState, *, place: str | None = Non
     return f"{said}, {where}; to do it there, make a plan NEW by {fork}, then {execute}"
 
 
+def is_over(state: PlanState) -> bool:
+    """Whether a resume would find nothing to do: no work, no word, no question, no hand-over."""
+    if (state.phase, state.state) not in OVER or state.intended is not None:
+        return False
+    steered = state.steered
+    if steered.paused is not None or steered.guidance or steered.asked is not None:
+        return False
+    is_empty = state.changeset is None or state.changeset.files == 0
+    return state.applied is not None or state.known.apply_to == "none" or is_empty
+
+
 def _thinker(state: PlanState) -> str:
     """Return the plan that can be forked: of a replay, which has no actor, what it replayed."""
     lineage = state.known.lineage
@@ -39,4 +51,4 @@ def _thinker(state: PlanState) -> str:
     return lineage.plan_id if lineage is not None and is_replay else state.plan_id
 
 
-__all__ = ["nothing_done"]
+__all__ = ["is_over", "nothing_done"]

@@ -6,12 +6,13 @@ from dataclasses import replace
 import click
 
 from patchyard.cli.asking import TerminalApprover
-from patchyard.cli.done_again import nothing_done
+from patchyard.cli.done_again import is_over, nothing_done
 from patchyard.cli.looking import look_at
 from patchyard.cli.opening import opened
 from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option, visible
 from patchyard.cli.progress import SpokenLines
 from patchyard.cli.queued import queued
+from patchyard.cli.screen import plan_screen
 from patchyard.cli.working import carried, watching
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import place_named
@@ -22,6 +23,8 @@ from patchyard.engine.integrity import intact
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.outlook import outlook
+from patchyard.engine.report import plan_data
+from patchyard.engine.steering import Steering
 from patchyard.engine.workflow import Workflow
 
 Job = Callable[[Workflow, str], Awaitable[PlanState]]
@@ -97,11 +100,16 @@ def cancel(plan_id: str, output_format: str) -> None:
 
 
 def _leave(command: str, plan_id: str, output_format: str) -> None:
-    """Put a plan into the queue, and leave the command."""
+    """Put a plan into the queue, unless nothing is left to do, and leave the command."""
 
     async def work() -> Outcome:
         async with opened(plan_id) as (equipment, found):
             async with PlanLifecycleService(equipment).owned(found) as ledger:
+                await Steering(equipment, ledger).take_in()
+                if is_over(ledger.state):
+                    data = {**await plan_data(ledger), "queue": None}
+                    note = nothing_done(ledger.state, ledger.state)
+                    return _with_note(Outcome(data=data, text=plan_screen(data)), note)
                 if ledger.state.steered.paused is not None:
                     await ledger.record(PauseEnded())
             return await queued(equipment, found)
