@@ -85,26 +85,30 @@ class Actors:
         made: Actor = kind(model=found.model, on_text=casting.on_text)
         return made
 
+    def _catalogue(self, casting: Casting) -> "Catalogue":
+        from patchyard.models.provided import Work  # noqa: PLC0415 - only this actor needs it
+
+        return replace(
+            model_catalogue(self._environ, casting.spec.models, shared=self._shared),
+            workspace=casting.spec.repository,
+            work=Work(task=casting.spec.task, role=casting.spec.role),
+            plans=str(self._plans),
+            throttles=self._shared.throttles,
+            on_wait=casting.on_wait,
+        )
+
     async def _model(self, casting: Casting) -> "_Asked":
         from patchyard.clients.allocator import keep_large_blocks  # noqa: PLC0415 - not for `--help`
         from patchyard.models.budgeted import BudgetedModel  # noqa: PLC0415 - only this actor needs it
         from patchyard.models.choosing import QUICK, choose, terms  # noqa: PLC0415 - only this actor needs it
         from patchyard.models.failing_over import FailingOverModel  # noqa: PLC0415 - likewise
-        from patchyard.models.provided import Work  # noqa: PLC0415 - likewise
         from patchyard.models.recorded import RecordedModel, RecordingModel  # noqa: PLC0415 - likewise
         from patchyard.models.texted import TextedModel  # noqa: PLC0415 - likewise
 
         keep_large_blocks()  # for requests, each of which is larger than the one before
         spec = casting.spec
         here = walls_of(general_site(spec), spec)
-        catalogue = replace(
-            model_catalogue(self._environ, spec.models, shared=self._shared),
-            workspace=spec.repository,
-            work=Work(task=spec.task, role=spec.role),
-            plans=str(self._plans),
-            throttles=self._shared.throttles,
-            on_wait=casting.on_wait,
-        )
+        catalogue = self._catalogue(casting)
         if spec.model:
             require_there(catalogue, spec.model)
         choice = await choose(
