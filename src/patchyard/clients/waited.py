@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,17 +50,20 @@ def completed(
     Raises OSError, TimeoutExpired after `timeout_s`, CancelledError after an interrupt.
     """
     before = INTERRUPTS.count
-    with subprocess.Popen(
-        words,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        process_group=0,  # Ctrl-C is for us
-        **how,
-    ) as process:
+    with (
+        _readable(stdin) as source,
+        subprocess.Popen(
+            words,
+            stdin=source,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            process_group=0,  # Ctrl-C is for us
+            **how,
+        ) as process,
+    ):
         INTERRUPTS.groups.add(process.pid)
         try:
-            out, err = _said(process, stdin, before, (timeout_s, patience_s))
+            out, err = _said(process, before, (timeout_s, patience_s))
         except BaseException:
             end(process)
             raise
@@ -69,23 +72,39 @@ def completed(
     return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 
+@contextlib.contextmanager
+def _readable(content: bytes) -> Iterator[int]:
+    """Yield a descriptor from which a program reads `content`.
+
+    No pipe: once `communicate` has timed out it sends nothing more of its input (CPython 3.11 to
+    3.13), and a program that had not read all by then would wait for the rest without end.
+    """
+    descriptor = os.memfd_create("stdin") if content else os.open(os.devnull, os.O_RDONLY)
+    try:
+        left = memoryview(content)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        if content:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def _said(
-    process: "subprocess.Popen[bytes]", stdin: bytes, before: int, most: tuple[float, float]
+    process: "subprocess.Popen[bytes]", before: int, most: tuple[float, float]
 ) -> tuple[bytes, bytes]:
     timeout_s, patience_s = most
-    given: bytes | None = stdin
     end = time.monotonic() + timeout_s
     is_interrupted = False
     while True:
         left = end - time.monotonic()
         try:
-            return process.communicate(given, timeout=max(0.0, min(LOOK_S, left)))
+            return process.communicate(timeout=max(0.0, min(LOOK_S, left)))
         except subprocess.TimeoutExpired:
-            if time.monotonic() < end:
-                given = None
-            elif is_interrupted:
-                raise asyncio.CancelledError from None
-            else:
+            if time.monotonic() >= end:
+                if is_interrupted:
+                    raise asyncio.CancelledError from None
                 raise subprocess.TimeoutExpired(process.args, timeout_s) from None
         if INTERRUPTS.count != before and not is_interrupted:
             is_interrupted = True
