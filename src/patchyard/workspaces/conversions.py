@@ -15,7 +15,7 @@ from patchyard.clients.treewriter import chunks_of, hash_blob, quote
 from patchyard.domain.changeset import FilteredPair
 from patchyard.workspaces.indexed import names_rules
 from patchyard.workspaces.source import Source
-from patchyard.workspaces.store import Store, parts
+from patchyard.workspaces.store import Store, fields, parts
 from patchyard.workspaces.view import View
 
 ATTRIBUTES = ("text", "eol", "ident", "filter", "working-tree-encoding")
@@ -44,9 +44,9 @@ def rules_for(
 ) -> dict[str, dict[str, str]]:
     """Return, by path, the attributes that are set, with the settings that stand in for them."""
     asked = os.fsencode("".join(f"{path}\0" for path in paths))
-    fields = git.run("check-attr", "-z", "--stdin", *ATTRIBUTES, stdin=asked, cwd=git.work_tree)
+    said = git.run("check-attr", "-z", "--stdin", *ATTRIBUTES, stdin=asked, cwd=git.work_tree)
     rules: dict[str, dict[str, str]] = {}
-    each = iter(fields.split(b"\0")[:-1])
+    each = fields(said)
     for path, name, value in zip(each, each, each, strict=True):
         if value != b"unspecified":
             rules.setdefault(os.fsdecode(path), {})[os.fsdecode(name)] = os.fsdecode(value)

@@ -212,13 +212,26 @@ def write_whole(path: Path, content: str) -> None:
 
 def parts(output: bytes) -> Iterator[str]:
     """Yield the NUL-terminated parts of git's output, bytes kept by surrogateescape."""
+    return map(os.fsdecode, filter(None, fields(output)))
+
+
+def fields(output: bytes) -> Iterator[bytes]:
+    """Yield what NUL ends in git's output, empty ones too; one at a time is made."""
     start = 0
     while start < len(output):
         end = output.find(b"\0", start)
         end = len(output) if end < 0 else end
-        if end > start:
-            yield os.fsdecode(output[start:end])
+        yield output[start:end]
         start = end + 1
 
 
-__all__ = ["DAMAGED", "Store", "alternates_of", "init", "parts", "store_shelf", "write_whole"]
+__all__ = [
+    "DAMAGED",
+    "Store",
+    "alternates_of",
+    "fields",
+    "init",
+    "parts",
+    "store_shelf",
+    "write_whole",
+]
