@@ -26,9 +26,12 @@ from patchyard.domain.errors import UnknownName, UsageError, quoted
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.limit_settings import LimitSettings
+from patchyard.domain.network_settings import NetworkSettings
 from patchyard.domain.plan import AUTO, PlanSpec
 from patchyard.domain.reach import looks_secret
 from patchyard.domain.remotes import looks_cloned
+from patchyard.domain.resource import Resource
+from patchyard.domain.role import Role
 from patchyard.domain.safety import SafetyProfile
 from patchyard.domain.settings import DESTINATIONS, SHARES, Settings
 from patchyard.intake_bounds import (
@@ -71,8 +74,10 @@ class Asked:
     ref: str | None = None
     agent: str | None = None
     role: str | None = None
+    charter: Role | None = None  # the role itself, checked; None: it is found by its name
     model: str | None = None
     kind: str | None = None
+    own: Resource | None = None  # a place of this plan alone, which `kind` names
     environment_priority: Priority | None = None
     setup: tuple[str, ...] = ()  # empty: not said; one empty text: none
     setup_share: str | None = None
@@ -82,6 +87,7 @@ class Asked:
     mounts: tuple[str, ...] = ()
     allow_paths: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
+    network: NetworkSettings | None = None  # checked; in the place of `allow_hosts`
     secrets: tuple[str, ...] = ()  # NAME@HOST
     usd: float | None = None
     tokens: int | None = None
@@ -145,6 +151,7 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
         has_run_default=asked.has_run_default,
         action=asked.action,
         discovered=discovered_in(holdings, str(top)),
+        own=asked.own,
     )
     spec = placed(spec, wish, settings, environ, project=project, holdings=holdings)
     require_mounts_fit(spec, settings)
@@ -214,7 +221,7 @@ def _options(asked: Asked) -> Settings:
         limits=limits,
         model=asked.model or None,
         mounts=asked.mounts or None,
-        network=network,
+        network=asked.network or network,
         role=asked.role or None,
         secrets=secrets,
         setup=_commands(asked.setup),
@@ -240,7 +247,7 @@ def _spec(
     own_variables = settings.value("variables") or {}
     safety = settings.value("safety") or SafetyProfile()
     of_action = action.role if action else ""
-    charter, team = cast(settings, of_action, environ)
+    charter, team = cast(settings, of_action, environ, own=asked.charter)
     charter, *others = with_undecided((charter, *team), settings, filled)
     limits = limits_in_force(settings, agent, safety, charter)
     return PlanSpec(

@@ -31,6 +31,7 @@ class Wish:
     has_run_default: bool  # `process` where nothing is set at any level (F2.16)
     action: Action | None
     discovered: Resource | None  # the nearest devcontainer of the checkout
+    own: Resource | None = None  # a place of this plan alone, which `place` names
 
 
 def placed(
@@ -47,6 +48,8 @@ def placed(
     Raises ContainerUnavailableError (A14), UsageError or UnknownName for a place that there is not.
     """
     linked = project.linked(holdings.resources) if project else ()
+    if wish.own is not None:
+        linked = (wish.own, *(each for each in linked if each.name != wish.own.name))
     said = settings.values["execution_environment"]
     is_default = said.origin in {REPOSITORY_FILE, str(user_file(environ))}
     resource = next((r.execution_environment for r in linked if r.execution_environment), None)

@@ -30,12 +30,19 @@ def tool_names() -> Collection[str]:
 
 
 def cast(
-    settings: Configuration, of_action: str, environ: Mapping[str, str]
+    settings: Configuration,
+    of_action: str,
+    environ: Mapping[str, str],
+    *,
+    own: Role | None = None,
 ) -> tuple[Role, tuple[Role, ...]]:
     """Return who works on a plan, and who looks at the result. Raises UsageError.
 
-    A role that was typed works alone; else the list `roles` goes before `role`.
+    A role that was typed, or that is the plan's own, works alone; else the list `roles` goes
+    before `role`.
     """
+    if own is not None:
+        return own, ()
     said, listed = settings.values["role"], settings.value("roles") or ()
     folder = role_folder(environ)
     if is_typed(said) and said.value:

@@ -59,4 +59,4 @@ async def made(equipment: Equipment, spec: PlanSpec) -> tuple[str, Base]:
     return await Workflow(equipment).create(spec, base=base), base
 
 
-__all__ = ["considered", "made"]
+__all__ = ["IN_CONTAINERS", "considered", "made"]

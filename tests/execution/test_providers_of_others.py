@@ -185,7 +185,7 @@ WRONG = [
     ({"provider": Acme()}, "TaskExecutionRequest.provider is a Acme"),
     (
         {"provider": ProviderConfig(name="acme", model="a", provider=Acme()), "model": "b:c"},
-        "the model is said twice",
+        "`model` of TaskExecutionRequest is said twice",
     ),
     ({"provider": ProviderConfig(name="openai", model="a", provider=Acme())}, "provider openai"),
     ({"provider": ProviderConfig(name="a b", model="a", provider=Acme())}, "'a b' cannot name"),

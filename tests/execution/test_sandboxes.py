@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from environments.yards import IN_CONTAINERS
+from environments.yards import IN_CONTAINERS, marks_of
 from execution.backends import KINDS, backed
 from execution.premises import Premises, is_there, run_out
 from images import WITH_PYTHON, image
@@ -21,8 +21,10 @@ from patchyard.domain.errors import (
 )
 from patchyard.execution import (
     Command,
+    EnvironmentLimits,
     ExecutionSandbox,
     Inside,
+    NetworkSettings,
     SandboxConfig,
     copying,
 )
@@ -334,3 +336,40 @@ async def test_a_disk_that_is_full_is_no_link_in_the_way(
     monkeypatch.setattr(copying, "_write", full)
     with pytest.raises(OSError, match="No space"):
         await copy_out(Liar(answers), ".", premises.folder / "back")
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(each, marks=marks_of(each)) for each in ("process", "container")]
+)
+async def test_further_places_are_shown_as_they_say(kind: str, premises: Premises) -> None:
+    shown = premises.folder / "shown"
+    shown.mkdir()
+    (shown / "told").write_text("shown")
+    with backed(kind) as named:
+        wanted = SandboxConfig(**named, mounts=(f"{shown}:ro",))
+        async with ExecutionSandbox(wanted) as made:
+            assert (await made.execute_command(f"cat {shown}/told")).stdout == "shown"
+            assert not (await made.execute_command(f"echo x > {shown}/made")).success
+    assert not (shown / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"image": "a:1"}, "process takes no image"),
+        ({"address": "far"}, "process takes no address"),
+        ({"secrets": ("A@b",)}, "a sandbox alone has no gateway"),
+        ({"network": NetworkSettings(allow_hosts=("a",))}, "a sandbox alone has no gateway"),
+        ({"mounts": ("/",)}, "/ is refused"),
+        ({"limits": EnvironmentLimits(memory=5)}, "must be 32 MiB or more"),
+    ],
+    ids=lambda each: str(each)[:30],
+)
+async def test_what_a_sandbox_alone_cannot_have_is_refused_and_leaves_nothing(
+    fields: Mapping[str, Any], said: str, premises: Premises
+) -> None:
+    del premises
+    with pytest.raises(UsageError) as caught:
+        await ExecutionSandbox(SandboxConfig(**fields)).initialize()
+    assert said in caught.value.message
+    assert caught.value.hint

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import UnknownName, quoted
 from patchyard.domain.faults import Fault, check_keys
 from patchyard.domain.gate_settings import Gates, gates_of
+from patchyard.domain.gates import Gate
 from patchyard.domain.limit_settings import LimitSettings, limits_of
 from patchyard.domain.mcp import PREFIX
 from patchyard.domain.role import MAX_ASKS, WRITING, Output, Role
@@ -69,6 +71,41 @@ def parse_role(
         max_asks=_count(body, "max_asks", default=MAX_ASKS),
         source=source,
     )
+
+
+def checked_role(role: Role, *, tools: Collection[str], roles: Collection[str] = ()) -> Role:
+    """Return a role that a program has made, held to the rules of a policy. Raises Fault.
+
+    Its gates are records, or plain data as in a policy.
+    """
+    policy = {
+        "capabilities": _listed(role.capabilities),
+        "environments": _listed(role.environments) or None,
+        "expertise": _listed(role.expertise),
+        "limits": {key: value for key, value in vars(role.limits).items() if value is not None},
+        "max_asks": role.max_asks,
+        "may_ask": _listed(role.may_ask),
+        "output": str(role.output),
+        "purpose": role.purpose,
+        "title": role.title or None,
+        "tools": _listed(role.tools) or None,
+    }
+    said = {key: value for key, value in policy.items() if value is not None}
+    made = parse_role(role.name, said, role.prompt, tools=tools, roles=roles)
+    stated: Mapping[str, Any] = role.gates
+    plain = {name: each for name, each in stated.items() if not isinstance(each, Gate | None)}
+    read = _gates({"gates": plain}, made.output) if stated else {}
+    gates = {name: read.get(name, each) for name, each in stated.items()}
+    for name, gate in gates.items():
+        if gate is not None and (gate.name != name or not (gate.command or gate.is_scan)):
+            hint = "`Gate(name=NAME, command=...)` stands under NAME"
+            raise Fault(("gates", name), "is no whole gate of that name", hint=hint)
+    return replace(made, gates=gates, source=role.source or "the program")
+
+
+def _listed(said: Any) -> Any:
+    """Return a tuple as a policy has it; anything else is for the policy's reader to refuse."""
+    return list(said) if isinstance(said, tuple) else said
 
 
 def _output(body: Mapping[str, Any]) -> Output:
@@ -159,5 +196,6 @@ __all__ = [
     "PROMPT_CHARS",
     "WORD_CHARS",
     "WRITES",
+    "checked_role",
     "parse_role",
 ]

@@ -11,33 +11,23 @@ from typing import Self
 from patchyard.assembly import environment_for
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.removal import MountedInside
-from patchyard.domain.environment import (
-    EnvironmentSpec,
-    ExecutionEnvironment,
-    Limits,
-    Mount,
-    parse_kind,
-)
+from patchyard.config import places
+from patchyard.domain.environment import EnvironmentSpec, Mount
 from patchyard.domain.errors import GuardRefused, Unavailable, UsageError, WorkFailed
+from patchyard.domain.faults import Fault, unplaced
+from patchyard.domain.network_settings import NetworkSettings
 from patchyard.execution.copying import CopyRefused, CopyResult, copy_in, copy_out
 from patchyard.execution.executor import COMMAND_TIMEOUT_S, ToolExecutor
 from patchyard.execution.outcomes import CommandResult, Outcome, failed
 from patchyard.execution.place import Place, make_own_workspace, remove_own_workspace
-
-OF_IMAGES = (ExecutionEnvironment.CONTAINER, ExecutionEnvironment.DEVCONTAINER)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SandboxConfig:
-    """What a sandbox is initialized with."""
-
-    kind: str = "process"  # a kind or an alias: docker, process, vm, host, mock, ...
-    workspace: str = ""  # folder that is worked in, at this very path; empty: one of its own
-    is_writable: bool = True
-    image: str = ""  # of a container
-    address: str = ""  # of an SSH host: [user@]host[:port]
-    variables: Mapping[str, str] = field(default_factory=dict)  # whoever is inside can read them
-    limits: Limits = field(default_factory=Limits)
+from patchyard.execution.sandboxing import (
+    SandboxConfig,
+    bounds_of,
+    kind_for,
+    mount_word,
+)
+from patchyard.intake_mounts import checked_mounts
+from patchyard.making import IN_CONTAINERS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +66,14 @@ class ExecutionSandbox:
         if self._place is not None:
             return
         self._config = config or self._config
-        kind = parse_kind(self._config.kind)
-        if kind in OF_IMAGES and not self._config.image:
+        kind = kind_for(self._config)
+        if kind in IN_CONTAINERS and not self._config.image:
             raise UsageError("a container needs an image", hint="say it in SandboxConfig(image=…)")
+        if self._config.secrets or self._config.network != NetworkSettings():
+            raise UsageError(
+                "a sandbox alone has no gateway: `network` and `secrets` are for a task",
+                hint="leave them out, or let `execute_task` have the sandbox",
+            )
         environment = environment_for(kind, os.environ)
         place = Place(environment, self._spec(), new_id=SystemClock().new_id)
         try:
@@ -90,7 +85,7 @@ class ExecutionSandbox:
         self._place, self._tools = place, ToolExecutor("sandbox", place)
 
     def _spec(self) -> EnvironmentSpec:
-        config = self._config
+        config, mounts, limits = self._config, self._mounts(), bounds_of(self._config)
         path = os.path.abspath(config.workspace)  # noqa: PTH100 - links stay as they are named
         if not config.workspace:
             self._own = make_own_workspace()
@@ -104,7 +99,21 @@ class ExecutionSandbox:
             address=config.address,
             workspace=Mount(source=path, target=path, is_writable=config.is_writable),
             variables=config.variables,
-            limits=config.limits,
+            limits=limits,
+            mounts=mounts,
+        )
+
+    def _mounts(self) -> tuple[Mount, ...]:
+        """Return the further places, checked as `--mount` is. Raises UsageError."""
+        words = [mount_word(mount) for mount in self._config.mounts]
+        workspace = os.path.realpath(self._config.workspace or places(os.environ).home)
+        try:
+            checked = checked_mounts(words, os.environ, workspace)
+        except Fault as fault:
+            raise unplaced(fault, f"SandboxConfig: {fault.message}") from fault
+        parts = (word.rpartition(":") for word in checked)
+        return tuple(
+            Mount(source=path, target=path, is_writable=mode == "rw") for path, _, mode in parts
         )
 
     @property
@@ -190,4 +199,4 @@ class ExecutionSandbox:
         await self.cleanup()
 
 
-__all__ = ["Command", "ExecutionSandbox", "Inside", "SandboxConfig"]
+__all__ = ["Command", "ExecutionSandbox", "Inside"]

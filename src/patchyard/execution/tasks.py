@@ -65,7 +65,7 @@ async def carried_out(
         environ = dict(os.environ) if environ is None else environ
         model, shared = provider_of(request, environ, shared)
         async with open_equipment(environ, shared=shared) as equipment:
-            asked = asked_of(request, model)
+            asked = asked_of(request, model, environ)
             intake = await considered(equipment, asked, environ, shared=shared)
             known.plan_id, _ = await made(equipment, intake.spec)
             await _worked(equipment, known, Workflow(equipment).run)
