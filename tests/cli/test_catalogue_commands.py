@@ -80,7 +80,7 @@ def test_each_key_of_the_context_is_kept(key: str, value: str, kept: Any) -> Non
         (["project", "context", "set", "executon_environment", "x"], 2, "execution_environment"),
         (["project", "context", "set", "validate"], 2, "KEY VALUE"),
         (["project", "show", "absent"], 2, "unknown project"),
-        (["project", "create", "p", "--repo", "https://example.invalid/x.git"], 2, "clone it"),
+        (["project", "create", "p", "--repo", "http://example.invalid/x.git"], 2, "say https://"),
         (["project", "create", "p", "--repo", "/"], 2, "git init"),
         (["resource", "add", "kubernetes", "v"], 2, "directory, git-checkout"),
         (["resource", "add", "directory", "d", "--path", "/absent"], 2, "no folder"),

@@ -1,5 +1,6 @@
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -366,3 +367,31 @@ async def test_a_base_is_built_by_linking_from_the_nearest_and_has_its_own_bytes
     assert (second / "f1").read_text() == "X\n"
     assert (first / "f2").stat().st_ino == (second / "f2").stat().st_ino
     assert int((first / "f1").stat().st_mtime) != int((second / "f1").stat().st_mtime)
+
+
+def object_of(repo: Path, kind: str, content: bytes) -> bytes:
+    """Store an object as a stranger's program can, without git's own looks at it."""
+    words = ["git", "hash-object", "-t", kind, "-w", "--literally", "--stdin"]
+    return bytes.fromhex(subprocess.check_output(words, cwd=repo, input=content).decode())
+
+
+def planted(repo: Path, name: str) -> str:
+    """Commit a folder with that name."""
+    blob = object_of(repo, "blob", b"[core]\n")
+    inner = object_of(repo, "tree", b"100644 config\0" + blob)
+    tree = object_of(repo, "tree", b"40000 " + name.encode() + b"\0" + inner)
+    return git(repo, "commit-tree", "-m", "x", tree.hex()).strip()
+
+
+@pytest.mark.parametrize("name", [".git", ".GIT", "git~1", ".g\u200cit", ".."])
+async def test_a_commit_with_a_name_that_git_never_writes_is_refused_by_that_name(
+    lab: Lab, name: str
+) -> None:
+    lab.write({"a": "a\n"})
+    lab.commit()
+    commit = planted(lab.repo, name)
+
+    with pytest.raises(UsageError, match="git itself writes into no checkout") as caught:
+        await lab.base(commit)
+
+    assert f"{commit[:12]} of {lab.repo} holds the path" in caught.value.message

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from patchyard.clients.git import Finished, Git, text
 from patchyard.clients.process import kill_tree
+from patchyard.clients.refused_names import refused_name, require_name
 from patchyard.clients.remote_git import Credential, RemoteGit, credential_for, safe_directories
 from patchyard.clients.remote_trouble import NO_HEAD, trouble
 from patchyard.clients.removal import remove_tree
@@ -305,8 +306,7 @@ class _Work:
                 if count == b"BAD":
                     raise WorkFailed(f"{commit} lacks a file's content")
                 size += int(count) if count.isdigit() else 0
-                if b".git" in path.lower().split(b"/"):
-                    raise self._no_path(commit, path.decode("utf-8", "replace"))
+                require_name(path, mode=facts[:6], commit=commit, where=self._remote.url)
             entries += len(lines)
             if size > self._asking.most_bytes or entries > MOST_ENTRIES:
                 raise Unavailable(
@@ -314,13 +314,6 @@ class _Work:
                     f" {entries:,} files, {size:,} bytes and more",
                     hint="free some room on the disk of the home, or name another --ref",
                 )
-
-    def _no_path(self, commit: str, path: str) -> UsageError:
-        return UsageError(
-            f"{commit} of {self._remote.url} holds the path {path[:200]!r}, which git itself"
-            " writes into no checkout",
-            hint="name a commit without it with --ref; such a path is put in to overwrite .git",
-        )
 
     def _check_out(self, commit: str) -> str:
         """Let the checkout be that commit; return why it stays as it is, empty when it does not.
@@ -345,7 +338,8 @@ class _Work:
             return ""
         if "invalid path" in done.err:
             path = done.err.partition("invalid path '")[2].partition("'")[0]
-            raise self._no_path(commit, path)
+            where = self._remote.url
+            raise refused_name(path, "an invalid path", commit=commit, where=where)
         if "would be overwritten" in done.err:
             mark.unlink()
             return "files lie in it that git does not know"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from patchyard.clients.git import text
 from patchyard.clients.reader import Reader, git_mode
+from patchyard.clients.refused_names import require_written
 from patchyard.clients.treewriter import ChangedMeanwhile, TreeWriter, chunks_of
 from patchyard.domain.changeset import Base, FilteredPair
 from patchyard.domain.errors import UsageError, WorkFailed
@@ -43,8 +44,9 @@ class _Draft:
 
 
 def of_commit(store: Store, commit: str, branch: str | None) -> Base:
-    """Return the tree of a commit as a base."""
+    """Return the tree of a commit as a base. Raises UsageError for names that git never writes."""
     store.history(commit)
+    require_written(store.git, commit, where=str(store.source.top))
     return Base(
         repository=str(store.source.top),
         store=str(store.git_dir),
