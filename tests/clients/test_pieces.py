@@ -30,9 +30,34 @@ def test_every_byte_is_asked_for_once_and_no_group_is_above_a_bound(
     assert [path for path, _ in files] == list(dict.fromkeys(piece.path for piece in pieces))
 
 
+def test_what_zeros_reached_beyond_their_piece_is_not_asked_for() -> None:
+    reached: dict[str, int] = {}
+    asked = []
+    files = [("hole", 1000), ("small", 3)]
+    for group in grouped(files, most_bytes=10, most_pieces=5, reached=reached):
+        asked.append(group)
+        reached["hole"] = 995  # a hole to there, then data
+    assert asked == [[("hole", 0, 10)], [("hole", 995, 5), ("small", 0, 3)]]
+    reached = {}
+    for group in grouped(files, most_bytes=10, most_pieces=5, reached=reached):
+        reached[group[0].path] = 1000
+    assert group == [("small", 0, 3)]
+
+
 @pytest.mark.parametrize(
     ("data", "content"),
-    [("", b""), ("aGk=", b"hi"), (None, None), ("not base64", None), ("ä", None), (7, None)],
+    [
+        ("", b""),
+        ("aGk=", b"hi"),
+        (None, None),
+        ("not base64", None),
+        ("ä", None),
+        (7, 7),
+        (0, None),
+        (-1, None),
+        (True, None),
+        (1.5, None),
+    ],
 )
-def test_what_is_no_content_is_none(data: object, content: bytes | None) -> None:
+def test_what_is_no_content_is_none(data: object, content: bytes | int | None) -> None:
     assert decoded(data) == content

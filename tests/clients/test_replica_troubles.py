@@ -260,7 +260,7 @@ LIES: dict[str, Mapping[str, Any]] = {
     "a device": {"entries": [a_file("a", kind="c")]},
     "a setuid bit": {"entries": [a_file("a", mode=0o4755)]},
     "a size below zero": {"entries": [a_file("a", size=-1)]},
-    "a huge file": {"entries": [a_file("a", size=10**15)]},
+    "a huge file": {"entries": [a_file("a", size=2**63)]},
     "a size that is no number": {"entries": [a_file("a", size="1")]},
     "a truth for a mode": {"entries": [a_file("a", mode=True)]},
     "a time beyond all": {"entries": [a_file("a", mtime=2**70)]},
@@ -276,7 +276,6 @@ LIES: dict[str, Mapping[str, Any]] = {
     "an entry of another shape": {"entries": [["a"]]},
     "no list": {"entries": "all"},
     "too many": {"entries": [a_file(str(number)) for number in range(2000)]},
-    "too many bytes": {"entries": [a_file(str(number), size=900_000) for number in range(20)]},
     "gone beyond": {"gone": ["../outside"]},
     "gone, no list": {"gone": {"a": 1}},
     "gone too many": {"gone": [str(number) for number in range(2000)]},
@@ -339,7 +338,7 @@ async def test_content_that_is_not_what_was_announced_never_arrives(
 ) -> None:
     home, far = trees
     digest = digest_of()
-    digest.update(b"true")
+    digest.take(b"true")
     row = a_file("a", size=4, mark=digest.hexdigest())
     liar = Liar(
         far,

@@ -229,7 +229,7 @@ async def test_a_file_that_changes_while_it_is_sent_is_sent_by_the_next_exchange
     replica = pair.replica()
     real = replica._home.read
 
-    def changing(path: str, offset: int, length: int) -> bytes:
+    def changing(path: str, offset: int, length: int) -> bytes | int:
         if path == "a":
             raise FileNotFoundError
         return b"odd\n" if path == "b" else real(path, offset, length)

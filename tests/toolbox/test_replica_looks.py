@@ -55,8 +55,8 @@ def test_a_look_at_a_file_that_grows_meanwhile_has_an_end(
         def __init__(self) -> None:
             self.own = digest_of()
 
-        def update(self, piece: bytes) -> None:
-            self.own.update(piece)
+        def take(self, piece: bytes) -> None:
+            self.own.take(piece)
             pieces.append(piece)
             assert len(pieces) < 9
             with log.open("ab") as file:
@@ -67,7 +67,7 @@ def test_a_look_at_a_file_that_grows_meanwhile_has_an_end(
 
     def named(content: bytes) -> str:
         own = digest_of()
-        own.update(content)
+        own.take(content)
         return own.hexdigest()
 
     with monkeypatch.context() as patched:

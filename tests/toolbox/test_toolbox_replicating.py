@@ -22,7 +22,7 @@ from toolboxes import Operations
 
 def a_file(path: str, content: bytes, *, mode: int = 0o644, mtime: int = 10**18) -> list[Any]:
     digest = digest_of()
-    digest.update(content)
+    digest.take(content)
     return [path, "f", mode, mtime, len(content), digest.hexdigest()]
 
 
@@ -174,7 +174,7 @@ assert (root / "closed").stat().st_mode & 0o777 == 0o200
 twin.agree(look, without=set())
 assert twin.read("closed/in/file", 0, 10) == b"text"
 digest = digest_of()
-digest.update(b"new")
+digest.take(b"new")
 entry = Entry("f", 0o400, 0, 3, digest.hexdigest())
 twin.write("closed/in/other", entry, 0, b"new")
 twin.put("closed/in/sub", Entry("d", 0o500, 0, 0, ""))

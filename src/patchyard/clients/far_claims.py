@@ -4,12 +4,13 @@ It may be hostile: a claim that no honest tree could give rise to ends in Enviro
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from posixpath import normpath
 from typing import Any
 
 from patchyard.domain.errors import EnvironmentBroken
+from patchyard.domain.sizes import shown_bytes
 from patchyard.toolbox.footing import STAGED
 from patchyard.toolbox.trees import (
     FILE,
@@ -23,6 +24,7 @@ from patchyard.toolbox.trees import (
     Record,
 )
 
+LARGEST_FILE = 2**63 - 1  # bytes, of any file system
 LONGEST_NAME = 255
 LONGEST_TARGET = 4095
 LONGEST_PLACE = 1024  # of a folder or a socket there
@@ -73,6 +75,7 @@ class FarLook:
     gone: Sequence[str]
     left_out: Sequence[tuple[str, str]]  # what stays there, and why
     is_busy: bool  # something that was started there still runs
+    beyond: Collection[str] = ()  # files that are too large to come; in no `entries`
 
 
 def lying(what: str) -> EnvironmentBroken:
@@ -81,6 +84,30 @@ def lying(what: str) -> EnvironmentBroken:
         f"the far side of the workspace claims what cannot be: {what}",
         hint="end the plan's environment, and look at the host or the machine that it ran in",
     )
+
+
+def listed(answer: Mapping[str, Any], name: str) -> list[Any]:
+    """Return a list of an answer. Raises EnvironmentBroken where it is none."""
+    part = answer.get(name)
+    if not isinstance(part, list):
+        raise lying("a look of another shape")
+    return part
+
+
+def chars_of(rows: list[Any]) -> int:
+    """Return how much text there is in a page."""
+    texts = (each for row in rows for each in (row if isinstance(row, list) else (row,)))
+    return sum(len(each) for each in texts if isinstance(each, str))
+
+
+def texts_of(values: object) -> set[str]:
+    """Return the texts of what should be a list of them."""
+    return {each for each in values if isinstance(each, str)} if isinstance(values, list) else set()
+
+
+def are_alike(one: Entry, other: Entry) -> bool:
+    """Whether both are the same but for their times."""
+    return (one.kind, one.mode, one.mark) == (other.kind, other.mode, other.mark)
 
 
 def checked_start(made: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -114,10 +141,24 @@ def checked_rows(rows: object, bounds: Bounds) -> dict[str, Entry]:
         path = checked_path(row[0])
         if path in found:
             raise lying(f"{path!r} twice")
-        found[path] = _entry(path, row[1:], bounds)
-    if sum(entry.size for entry in found.values()) > bounds.bytes:
-        raise lying("more bytes than one exchange may bring")
+        found[path] = _entry(path, row[1:])
     return found
+
+
+def beyond_bounds(entries: Mapping[str, Entry], bounds: Bounds) -> dict[str, str]:
+    """Return the files that are too large to come, with the reason: the largest ones.
+
+    An honest side has such files: a hole of any length is made in no time.
+    """
+    beyond: dict[str, str] = {}
+    total = 0
+    for path, entry in sorted(entries.items(), key=lambda each: (each[1].size, each[0])):
+        total += entry.size
+        if entry.size > bounds.file_bytes:
+            beyond[path] = f"larger than {shown_bytes(bounds.file_bytes)}"
+        elif total > bounds.bytes:
+            beyond[path] = f"more than {shown_bytes(bounds.bytes)} were written"
+    return beyond
 
 
 def checked_path(path: object) -> str:
@@ -139,12 +180,12 @@ def checked_path(path: object) -> str:
     return path
 
 
-def _entry(path: str, fields: Sequence[Any], bounds: Bounds) -> Entry:
+def _entry(path: str, fields: Sequence[Any]) -> Entry:
     kind, mode, mtime, size, mark = fields
     numbers = (mode, mtime, size)
     if any(type(number) is not int for number in numbers) or not isinstance(mark, str):
         raise lying(f"an entry of another shape at {path!r}")
-    limits = {FILE: bounds.file_bytes, FOLDER: 0, LINK: 0}
+    limits = {FILE: LARGEST_FILE, FOLDER: 0, LINK: 0}
     if kind not in limits:
         raise lying(f"{path!r} is neither file, folder nor link")
     if not 0 <= mode <= MODE or abs(mtime) > LATEST_NS or not 0 <= size <= limits[kind]:
@@ -206,12 +247,17 @@ __all__ = [
     "Bounds",
     "FarLook",
     "FarPlace",
+    "are_alike",
+    "beyond_bounds",
     "bounds_of",
+    "chars_of",
     "checked_gone",
     "checked_left_out",
     "checked_path",
     "checked_rows",
     "checked_start",
+    "listed",
     "lying",
     "require_folders",
+    "texts_of",
 ]

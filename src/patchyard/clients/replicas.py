@@ -8,7 +8,6 @@ attaches next brings it, once more where some of it had come already.
 """
 
 import asyncio
-import base64
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -18,20 +17,26 @@ from patchyard.clients.far_claims import (
     Bounds,
     FarLook,
     FarPlace,
+    are_alike,
+    beyond_bounds,
+    chars_of,
     checked_gone,
     checked_left_out,
     checked_rows,
+    listed,
     lying,
     require_folders,
+    texts_of,
 )
 from patchyard.clients.home_room import HomeRoom
 from patchyard.clients.path_mapping import PathMapping
-from patchyard.clients.pieces import Piece, decoded, grouped
+from patchyard.clients.pieces import Piece, decoded, ends_of_zeros, grouped
 from patchyard.clients.tenures import Tenure
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.machine import is_full_disk, is_of_machine, refused_by_machine
 from patchyard.engine.answers import whole
+from patchyard.toolbox.holes import encoded
 from patchyard.toolbox.trees import FILE, FOLDER, LINK, Entry, Record, digest_of
 from patchyard.toolbox.twins import NoRoom, Twin, Unfinished
 
@@ -94,7 +99,7 @@ class Replica:
             agreed.pop(path, None)
         changed = {}
         for path, record in look.changed.items():
-            if path in known and _is_alike(known[path], record.entry):
+            if path in known and are_alike(known[path], record.entry):
                 agreed[path] = record
             else:
                 changed[path] = record
@@ -133,7 +138,7 @@ class Replica:
         while (batch := await whole(asyncio.to_thread(next, batches, None))) is not None:
             rows, complete = batch
             answer = await self._ask("replica_put", {"entries": rows})
-            asked = set(complete).intersection(_texts(answer.get("wanted")))
+            asked = set(complete).intersection(texts_of(answer.get("wanted")))
             wanted += asked
             for path in complete:
                 if path not in asked:
@@ -153,7 +158,7 @@ class Replica:
                 rows.append([*self._row(path, entry), *fields])
                 if is_last:
                     complete.append(path)
-                size += len(fields[1] or "")
+                size += len(fields[1]) if isinstance(fields[1], str) else 0
                 if size >= BATCH_BYTES or len(rows) >= BATCH_ROWS:
                     yield rows, complete
                     rows, complete, size = [], [], 0
@@ -162,8 +167,11 @@ class Replica:
 
     def _pieces(
         self, path: str, entry: Entry, *, with_content: bool
-    ) -> Iterator[tuple[tuple[int, str | None], bool]]:
-        """Yield a file's pieces, offset and data each; none where it changes under our eyes."""
+    ) -> Iterator[tuple[tuple[int, str | int | None], bool]]:
+        """Yield a file's pieces, offset and data (or how many zeros) each.
+
+        No last one where it changes under our eyes.
+        """
         before = self._home.agreed.get(path)
         is_same = before is not None and before.entry.mark == entry.mark
         if entry.kind != FILE or (is_same and not with_content):
@@ -175,12 +183,13 @@ class Replica:
                 data = self._home.read(path, offset, min(BATCH_BYTES, entry.size - offset))
             except OSError:
                 return  # the next look tells what became of it
-            digest.update(data)
-            end = offset + len(data)
+            data = min(data, entry.size - offset) if isinstance(data, int) else data
+            digest.take(data)
+            end = offset + (data if isinstance(data, int) else len(data))
             is_last = end >= entry.size
             if (not data and not is_last) or (is_last and digest.hexdigest() != entry.mark):
                 return
-            yield (offset, base64.b64encode(data).decode("ascii")), is_last
+            yield (offset, encoded(data)), is_last
             offset = end
             if is_last:
                 return
@@ -209,16 +218,20 @@ class Replica:
         return await whole(asyncio.to_thread(self._checked, answer, rows, gone))
 
     def _checked(self, answer: Mapping[str, Any], rows: list[Any], gone: list[Any]) -> FarLook:
-        """Return a look once all of it can be; a million claims take a while."""
+        """Return a look once all of it can be."""
         entries = checked_rows(rows, self._bounds)
+        beyond = beyond_bounds(entries, self._bounds)
         translated = {
-            path: self._translated(entry, self._mapping.outward) for path, entry in entries.items()
+            path: self._translated(entry, self._mapping.outward)
+            for path, entry in entries.items()
+            if path not in beyond
         }
         look = FarLook(
             number=int(answer["look"]),
             entries=translated,
             gone=checked_gone(gone, self._bounds),
-            left_out=checked_left_out(answer.get("left_out")),
+            left_out=[*checked_left_out(answer.get("left_out")), *sorted(beyond.items())],
+            beyond=beyond.keys(),
             is_busy=answer.get("is_busy") is not False,
         )
         require_folders(look, self._home.agreed)
@@ -238,10 +251,10 @@ class Replica:
         if type(number) is not int:
             raise lying("a look without a number")
         while True:
-            come, left = _listed(answer, "entries"), _listed(answer, "gone")
+            come, left = listed(answer, "entries"), listed(answer, "gone")
             rows += come
             gone += left
-            chars += _chars(come) + _chars(left)
+            chars += chars_of(come) + chars_of(left)
             if len(rows) + len(gone) > self._bounds.entries or chars > self._bounds.path_chars:
                 raise lying("more entries than one exchange may bring")
             offset = answer.get("next")
@@ -260,10 +273,13 @@ class Replica:
         sizes = [(path, look.entries[path].size) for path in files]
         lacking: set[str] = set()
         try:
-            for group in grouped(sizes, most_bytes=BATCH_BYTES, most_pieces=BATCH_ROWS):
+            reached: dict[str, int] = {}
+            for group in grouped(
+                sizes, most_bytes=BATCH_BYTES, most_pieces=BATCH_ROWS, reached=reached
+            ):
                 refused = self.room.refused
                 wanted = [piece for piece in group if piece.path not in refused]
-                lacking |= await self._fetch(look, wanted) if wanted else set()
+                lacking |= await self._fetch(look, wanted, reached) if wanted else set()
         finally:
             await whole(asyncio.to_thread(self._home.give_up))
         await self._at_home(self._finished, look)
@@ -272,8 +288,8 @@ class Replica:
         return lacking
 
     def _without(self, look: FarLook) -> set[str]:
-        """Return what there is no room for at home."""
-        return {path for path in look.entries if self.room.has_refused(path)}
+        """Return what stays there."""
+        return {*look.beyond, *filter(self.room.has_refused, look.entries)}
 
     def _prepared(self, look: FarLook) -> list[str]:
         """Delete what is gone, make folders and links; return the files that need content."""
@@ -304,13 +320,16 @@ class Replica:
             if entry.kind == FOLDER and path not in without:
                 self._home.finish(path, entry)
 
-    async def _fetch(self, look: FarLook, group: Sequence[Piece]) -> set[str]:
+    async def _fetch(
+        self, look: FarLook, group: Sequence[Piece], reached: dict[str, int]
+    ) -> set[str]:
         """Write some pieces of files; return the files that did not come as announced."""
         args = {"look": look.number, "pieces": [list(piece) for piece in group]}
         answer = (await self._ask("replica_get", args)).get("pieces")
         if not isinstance(answer, list) or len(answer) != len(group):
             raise lying("an answer without the pieces that were asked for")
         contents = [decoded(each) for each in answer]
+        reached |= ends_of_zeros(group, contents)
 
         def write() -> set[str]:
             return {
@@ -322,9 +341,12 @@ class Replica:
         lacking: set[str] = await self._at_home(write)
         return lacking
 
-    def _write(self, piece: Piece, entry: Entry, data: bytes | None) -> bool:
-        """Write a piece; False where it is not what was announced."""
-        if data is None or len(data) != piece.length:
+    def _write(self, piece: Piece, entry: Entry, data: bytes | int | None) -> bool:
+        """Write a piece, or zeros; False where it is not what was announced."""
+        is_whole = (
+            data >= piece.length if isinstance(data, int) else len(data or b"") == piece.length
+        )
+        if data is None or not is_whole:
             self._home.give_up()
             return False
         try:
@@ -372,28 +394,6 @@ class Replica:
 
     def _translated(self, entry: Entry, move: Callable[[str], str]) -> Entry:
         return entry._replace(mark=move(entry.mark)) if entry.kind == LINK else entry
-
-
-def _is_alike(one: Entry, other: Entry) -> bool:
-    """Whether both are the same but for their times."""
-    return (one.kind, one.mode, one.mark) == (other.kind, other.mode, other.mark)
-
-
-def _listed(answer: Mapping[str, Any], name: str) -> list[Any]:
-    part = answer.get(name)
-    if not isinstance(part, list):
-        raise lying("a look of another shape")
-    return part
-
-
-def _chars(rows: list[Any]) -> int:
-    """Return how much text there is in a page."""
-    texts = (each for row in rows for each in (row if isinstance(row, list) else (row,)))
-    return sum(len(each) for each in texts if isinstance(each, str))
-
-
-def _texts(values: object) -> set[str]:
-    return {each for each in values if isinstance(each, str)} if isinstance(values, list) else set()
 
 
 __all__ = ["BATCH_BYTES", "BATCH_ROWS", "OP_TIMEOUT_S", "PAGE_ROWS", "TRIES", "Replica"]

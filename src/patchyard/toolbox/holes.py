@@ -6,6 +6,7 @@ are such a number, whether they are a hole or lie on the disk, so that equal fil
 
 from __future__ import annotations
 
+import base64
 import errno
 import os
 import struct
@@ -119,43 +120,65 @@ def is_zeros(chunk: bytes) -> bool:
     return chunk == (CHUNK if len(chunk) == CHUNK_BYTES else CHUNK[: len(chunk)])
 
 
+def encoded(part: Part) -> str | int:
+    """Return a part as it travels: base 64, or the number of zeros."""
+    return part if isinstance(part, int) else base64.b64encode(part).decode("ascii")
+
+
 class Naming:
     """Hashes a content by its data, by where whole chunks of zeros lie, and by its size."""
 
     def __init__(self, new: Callable[[], Any]) -> None:
         """Take what makes a hash."""
         self.has_zeros = False
-        self.size = 0
+        self.size = 0  # of what was hashed; less than a chunk may wait
         self._data = new()
         self._runs = new()
         self._begun = -1  # where the zeros that were taken in last begin
+        self._rest = b""  # the beginning of a chunk
 
     def take(self, part: Part) -> None:
-        """Take in the next part; bytes may hold several chunks.
-
-        Raises ValueError where it does not begin at a multiple of CHUNK_BYTES.
-        """
-        if self.size % CHUNK_BYTES:
-            raise ValueError("a part begins within a chunk")
+        """Take in the next part, however a content is cut into them."""
         if isinstance(part, int):
-            self._skip(part)
+            self._take_zeros(part)
             return
-        for start in range(0, len(part), CHUNK_BYTES):
-            chunk = part if len(part) <= CHUNK_BYTES else part[start : start + CHUNK_BYTES]
-            if is_zeros(chunk):
-                self._skip(len(chunk))
-            else:
-                self._end_run()
-                self._data.update(chunk)
-                self.size += len(chunk)
+        at = 0
+        if self._rest:
+            at = CHUNK_BYTES - len(self._rest)
+            self._add(self._rest + part[:at])
+        while at < len(part):
+            self._add(part[at : at + CHUNK_BYTES] if len(part) > CHUNK_BYTES or at else part)
+            at += CHUNK_BYTES
+
+    def _take_zeros(self, count: int) -> None:
+        if self._rest:
+            missing = min(count, CHUNK_BYTES - len(self._rest))
+            self._add(self._rest + CHUNK[:missing])
+            count -= missing
+        whole = count // CHUNK_BYTES * CHUNK_BYTES
+        self._skip(whole)
+        if count > whole:
+            self._rest = CHUNK[: count - whole]
+
+    def _add(self, chunk: bytes) -> None:
+        """Hash a chunk; one that is not whole waits for what follows."""
+        self._rest = b"" if len(chunk) == CHUNK_BYTES else chunk
+        if not self._rest:
+            self._hash(chunk)
+
+    def _hash(self, chunk: bytes) -> None:
+        if is_zeros(chunk):
+            self._skip(len(chunk))
+            return
+        self._end_run()
+        self._data.update(chunk)
+        self.size += len(chunk)
 
     def _skip(self, zeros: int) -> None:
-        if zeros <= 0:
-            return
-        if self._begun < 0:
-            self._begun = self.size
-        self.has_zeros = True
-        self.size += zeros
+        if zeros > 0:
+            self._begun = self.size if self._begun < 0 else self._begun
+            self.has_zeros = True
+            self.size += zeros
 
     def _end_run(self) -> None:
         if self._begun >= 0:
@@ -163,7 +186,13 @@ class Naming:
             self._begun = -1
 
     def hexdigest(self) -> str:
-        """Return the name: without whole chunks of zeros it is the plain hash of the content."""
+        """Return the name, once all is taken in.
+
+        Without whole chunks of zeros it is the plain hash of the content.
+        """
+        if self._rest:
+            self._hash(self._rest)
+            self._rest = b""
         self._end_run()
         found = self._data.copy()
         if self.has_zeros:
@@ -176,6 +205,7 @@ __all__ = [
     "CHUNK_BYTES",
     "Naming",
     "data_from",
+    "encoded",
     "filled",
     "is_zeros",
     "parts",

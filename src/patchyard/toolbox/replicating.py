@@ -1,9 +1,10 @@
 """The operations by which a workspace is kept equal to the one at home, where it is but a copy.
 
 What the last exchange left here is remembered, so that only what changed since travels. Paths and
-link targets travel as texts, contents in base 64; a list that is long travels in pages. An entry
-is `[path, kind, mode, mtime, size, mark]`; in `replica_put` a file's has its piece after that,
-`[..., offset, data]`, no piece for one that only gets another mode or time.
+link targets travel as texts, contents in base 64, zeros as their number; a list that is long
+travels in pages. An entry is `[path, kind, mode, mtime, size, mark]`; in `replica_put` a file's
+has its piece after that, `[..., offset, data]`, no piece for one that only gets another mode or
+time.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 
 from . import arguments, processes
 from .answers import Refusal, success
+from .holes import encoded
 from .trees import FILE, FOLDER, LINK, Entry, Look
 from .twins import Twin, Unfinished
 
@@ -163,9 +165,12 @@ def _page(replica: Replica, offset: int, **fields: Any) -> dict[str, Any]:
 
 
 def replica_get(room: Room, args: dict[str, Any]) -> dict[str, Any]:
-    """Return pieces of files, `[path, offset, length]` each; null for one that cannot be read."""
+    """Return pieces of files, `[path, offset, length]` each; null for one that cannot be read.
+
+    Of one that is but a hole it is how many zeros there are, also those beyond `length`.
+    """
     replica = _of_look(room, args)
-    pieces: list[str | None] = []
+    pieces: list[str | int | None] = []
     total = 0
     for path, offset, length in _rows(args, "pieces", 3):
         total += length
@@ -176,7 +181,7 @@ def replica_get(room: Room, args: dict[str, Any]) -> dict[str, Any]:
         except OSError:
             pieces.append(None)
         else:
-            pieces.append(base64.b64encode(data).decode("ascii"))
+            pieces.append(encoded(data))
     return success("read", pieces=pieces)
 
 
@@ -211,9 +216,10 @@ def replica_put(room: Room, args: dict[str, Any]) -> dict[str, Any]:
     return success("taken over", wanted=wanted)
 
 
-def _write(twin: Twin, path: str, entry: Entry, offset: int, data: str) -> None:
+def _write(twin: Twin, path: str, entry: Entry, offset: int, data: str | int) -> None:
     try:
-        twin.write(path, entry, offset, base64.b64decode(data, validate=True))
+        part = data if isinstance(data, int) else base64.b64decode(data, validate=True)
+        twin.write(path, entry, offset, part)
     except (Unfinished, binascii.Error) as error:
         message = "%s is not what was announced" % path
         raise Refusal("VALIDATION_ERROR", message) from error

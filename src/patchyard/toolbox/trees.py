@@ -13,10 +13,13 @@ import time
 from typing import Generator, Iterator, NamedTuple
 
 from .footing import PASSING, STAGED, Footing, Path, as_path, raw_of
+from .holes import Naming, parts, read_whole, zeros_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List, Tuple
+
+    from .holes import Part
 
     Listed = Iterator[Tuple[bytes, os.stat_result]]
     Stack = List[Tuple[Path, int, Listed]]  # folders that lie in one another, each open
@@ -28,7 +31,6 @@ ATTRIBUTES = "its attributes "  # begins what is said of a file that has extende
 OWN_ATTRIBUTES = ("trusted.overlay.", "user.overlay.", "security.selinux", "system.posix_acl_")
 MAX_DEPTH = 200
 MAX_PATH_BYTES = 4000
-PIECE_BYTES = 1024 * 1024
 TICK_NS = 20_000_000  # two changes within it may bear one time
 COARSE_NS = 2_000_000_000  # likewise where a file system counts whole seconds
 STEP_S = 0.02  # that a server is silent during a look; a large file takes longer
@@ -87,9 +89,9 @@ class Look:
         self.left_out: list[tuple[Path, str]] = []  # and why
 
 
-def digest_of() -> hashlib.blake2b:
-    """Return what file contents are named by."""
-    return hashlib.blake2b(digest_size=20)
+def digest_of() -> Naming:
+    """Return what file contents are named by; of holes it takes in how long they are."""
+    return Naming(lambda: hashlib.blake2b(digest_size=20))
 
 
 def record_of(entry: Entry, status: os.stat_result) -> Record:
@@ -219,32 +221,40 @@ class Tree(Footing):
         if not stat.S_ISREG(mode):
             return None
         descriptor = self.opened(at, name, READ)
-        with open(descriptor, "rb", buffering=0) as file:
+        try:
             begun = os.fstat(descriptor)
             if not stat.S_ISREG(begun.st_mode):
                 raise FileNotFoundError
             digest, size = digest_of(), 0
-            while True:  # who writes there meanwhile may do so without end
-                piece = file.read(min(PIECE_BYTES, begun.st_size - size))
-                if not piece:
-                    break
-                digest.update(piece)
-                size += len(piece)
+            for part in parts(descriptor, begun.st_size):  # no more: it may grow without end
+                digest.take(part)
+                size += part if isinstance(part, int) else len(part)
             attributes = _attributes(descriptor)
+        finally:
+            os.close(descriptor)
         mtime = max(-LATEST_NS, min(begun.st_mtime_ns, LATEST_NS))
         entry = Entry(FILE, mode & MODE, mtime, size, digest.hexdigest())
         record = record_of(entry, begun)
         return record._replace(mode=mode, attributes=attributes)  # whatever was lent meanwhile
 
-    def read(self, path: Path, offset: int, length: int) -> bytes:
-        """Return a piece of a file, shorter at its end. Raises OSError."""
+    def read(self, path: Path, offset: int, length: int) -> Part:
+        """Return a piece of a file, shorter at its end.
+
+        Where all of it is a hole, how many zeros there are from `offset` to the next data, or to
+        the end of the file. Raises OSError.
+        """
         try:
             parent, name = self.parent(path)
             descriptor = self.opened(parent, name, READ)
             try:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
                     raise FileNotFoundError
-                return os.pread(descriptor, length, offset)
+                wanted = min(length, status.st_size - offset)
+                zeros = zeros_at(descriptor, offset, status.st_size) if wanted > 0 else 0
+                if zeros and zeros >= wanted:
+                    return zeros
+                return read_whole(descriptor, length, offset)
             finally:
                 os.close(descriptor)
         finally:
@@ -295,7 +305,6 @@ __all__ = [
     "MODE",
     "OURS",
     "PASSING",
-    "PIECE_BYTES",
     "READ",
     "TICK_NS",
     "Entry",

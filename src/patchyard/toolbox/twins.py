@@ -15,10 +15,10 @@ from .trees import FILE, FOLDER, LINK, MODE, Entry, Tree, digest_of, record_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import hashlib
     from typing import Callable
 
     from .footing import Path
+    from .holes import Part
 
 STAYING = frozenset([errno.ENOTEMPTY, errno.EEXIST])
 NO_NAMELESS = frozenset([errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL])
@@ -43,7 +43,7 @@ class _Coming:
         self.descriptor = descriptor
         self.stage = stage  # the folder it lies in until then: that one, or the root
         self.staged = staged  # its name there; empty where it has none
-        self.digest: hashlib.blake2b = digest_of()
+        self.digest = digest_of()
         self.size = 0
         self.room = 0  # bytes of blocks that it takes, less those of the file that it replaces
 
@@ -177,8 +177,8 @@ class Twin(Tree):
         finally:
             self.give_back()
 
-    def write(self, path: Path, entry: Entry, offset: int, data: bytes) -> None:
-        """Take in a piece of a file; with the last one it is there.
+    def write(self, path: Path, entry: Entry, offset: int, data: Part) -> None:
+        """Take in a piece of a file, or a number of zeros; with the last one it is there.
 
         Raises Unfinished, NoRoom, OSError.
         """
@@ -213,15 +213,17 @@ class Twin(Tree):
             self._give_room(-coming.room)
         return coming
 
-    def _add(self, coming: _Coming, path: Path, entry: Entry, offset: int, data: bytes) -> None:
-        if coming.size != offset or offset + len(data) > entry.size:
+    def _add(self, coming: _Coming, path: Path, entry: Entry, offset: int, data: Part) -> None:
+        length = data if isinstance(data, int) else len(data)
+        if coming.size != offset or length < 0 or offset + length > entry.size:
             raise Unfinished(path)
-        room = room_of(data)
-        self._take_room(room)
-        coming.room += room
-        write_with_holes(coming.descriptor, data, offset)
-        coming.digest.update(data)
-        coming.size += len(data)
+        if not isinstance(data, int):
+            room = room_of(data)
+            self._take_room(room)
+            coming.room += room
+            write_with_holes(coming.descriptor, data, offset)
+        coming.digest.take(data)
+        coming.size += length
         if coming.size < entry.size:
             if not data:
                 raise Unfinished(path)

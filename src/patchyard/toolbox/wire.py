@@ -25,7 +25,7 @@ TYPE_CHECKING = False  # typing's own would cost its import, 2 ms of each start
 if TYPE_CHECKING:
     from typing import Any
 
-PROTOCOL = 1
+PROTOCOL = 2  # 1 until 0.6: zeros of replicas travelled as bytes
 DEEPEST = 100  # levels of what others write; what is honest has a tenth of them
 TOO_DEEP = "nested too deep"
 HEADER = struct.Struct(">I")
