@@ -37,6 +37,7 @@ SLIPS: Mapping[str, ScriptedReply] = {
     ),
     "failing command": ScriptedReply(calls=(("execute_command", {"command": "exit 3"}),)),
 }
+KILLS = ("both killed", "engine killed")  # after which a command more is needed
 HOPELESS = ("no provider", "red gate")
 CAUSES = {  # of what ends a plan, by the code of its error; all else is the engine's
     "failed": "the model's",
@@ -76,11 +77,23 @@ class Outcome:
     words: str = ""  # the error's
     wrong: tuple[str, ...] = ()  # promises that were broken whatever it came to
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether it came to its end with no more commands than kills of the engine call for."""
+        kills = sum(name in KILLS for name in self.faults)
+        return not self.cause and self.lives <= 1 + kills
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether it could not come to its end, by what was made to go wrong."""
+        return bool({*HOPELESS} & {*self.faults})
+
 
 def figures(ended: Sequence[Outcome]) -> dict[str, object]:
     """Count how tasks ended: `model` says who did them, `completed` of `tasks` came to their end.
 
-    `faults` and `causes` are counts by name; `resumed` took more than one command.
+    `faults` and `causes` are counts by name; `resumed` took more than one command. `helped` came to
+    their end by more of them than kills call for, and do not count as completed.
     """
     causes = Counter(outcome.cause for outcome in ended if outcome.cause)
     return {
@@ -88,7 +101,8 @@ def figures(ended: Sequence[Outcome]) -> dict[str, object]:
         "tasks": len(ended),
         "faults": dict(Counter(name for outcome in ended for name in outcome.faults)),
         "resumed": sum(outcome.lives > 1 for outcome in ended),
-        "completed": len(ended) - causes.total(),
+        "completed": sum(outcome.is_complete for outcome in ended),
+        "helped": sum(not outcome.is_complete and not outcome.cause for outcome in ended),
         "causes": dict(causes),
     }
 

@@ -15,7 +15,8 @@ from chaos.killing import SEED, amount
 
 TASKS = amount("PATCHYARD_TASKS", sample=9, soak=300)
 AT_ONCE = 3
-COMPLETED = 0.9  # of all, at least; a sample is too small for a share
+COMPLETED = 0.9  # more than that share must come to its end (C30)
+LARGE = 100  # tasks, of which the hopeless ones are few enough to count in the share
 ENGINES = 0.05  # failures that the engine caused, at most
 
 pytestmark = [
@@ -46,5 +47,10 @@ async def test_nearly_all_tasks_complete_and_hardly_one_fails_by_the_engine(
     failed = [(o.cause, o.words, o.faults) for o in ended if o.cause]
     engines = sum(cause.startswith("the engine's") for cause, _, _ in failed)
     assert engines <= len(ended) * ENGINES, failed
-    allowed = max(2, len(ended) * (1 - COMPLETED))
-    assert len(failed) <= allowed, failed
+    incomplete = [(o.lives, o.cause, o.faults) for o in ended if not o.is_complete]
+    possible = [o for o in ended if not o.is_hopeless]
+    done = [o for o in possible if o.is_complete]
+    assert len(done) > COMPLETED * len(possible), incomplete
+    assert all(o.cause for o in ended if o.is_hopeless)
+    if TASKS >= LARGE:
+        assert len(done) > COMPLETED * len(ended), incomplete

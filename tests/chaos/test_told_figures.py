@@ -14,13 +14,16 @@ def test_the_counts_of_many_tasks_name_their_model() -> None:
     ended = [
         Outcome(faults=("reset",), lives=1, cause=""),
         Outcome(faults=("reset", "slip"), lives=2, cause="the engine's: died"),
+        Outcome(faults=("engine killed",), lives=2, cause=""),
+        Outcome(faults=("engine killed", "no call"), lives=3, cause=""),
     ]
     assert figures(ended) == {
         "model": "scripted by hand, over loopback HTTP",
-        "tasks": 2,
-        "faults": {"reset": 2, "slip": 1},
-        "resumed": 1,
-        "completed": 1,
+        "tasks": 4,
+        "faults": {"reset": 2, "slip": 1, "engine killed": 2, "no call": 1},
+        "resumed": 3,
+        "completed": 2,
+        "helped": 1,
         "causes": {"the engine's: died": 1},
     }
 

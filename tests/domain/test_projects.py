@@ -28,6 +28,7 @@ def test_the_environment_of_project_plan_and_resource_is_unset_and_means_host() 
         project.execution_environment, resource.execution_environment, plan.environment,
     }  # fmt: skip
     assert found == {None}
+    assert plan.default_environment == "host"
     assert ExecutionEnvironmentResolver().resolve(Chain()).kind == ExecutionEnvironment.HOST
 
 

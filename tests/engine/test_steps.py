@@ -41,6 +41,8 @@ async def test_a_task_takes_the_seven_steps_in_order_and_the_receipt_says_how_lo
     worked = ["environment", "repository", "model", "execution", "validation", "cleanup"]
     assert ended(site, Phase.STRATEGIZE) == [(step, True) for step in planned]
     assert ended(site) == [(step, True) for step in worked]
+    analysed = next(event for event in site.heard if isinstance(event, StepEnded))
+    assert analysed.came_to == "unknown, unknown; 1 file"
     rows = {row["step"]: row for row in data["workflow"]}
     assert list(rows) == [str(step) for step in Step]
     assert {row["status"] for row in rows.values()} == {"done"}

@@ -339,7 +339,9 @@ def _asked(state: PlanState) -> str:
     found = state.analysed
     if found is None:
         return ""
-    return f"{found.analysis.kind}, {found.analysis.complexity}; {found.context.files} files"
+    count = found.context.files
+    files = "1 file" if count == 1 else f"{count} files"
+    return f"{found.analysis.kind}, {found.analysis.complexity}; {files}"
 
 
 def _said(turn: Turn) -> str:
