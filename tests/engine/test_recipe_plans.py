@@ -129,3 +129,19 @@ async def test_a_path_that_the_project_protects_is_not_handed_over_unasked(site:
         ledger = await site.ledger(equipment, plan_id)
         await Handing(equipment, ledger).apply("worktree", allow_paths=("db/1.sql",))
     assert found(site)["db/1.sql"] == "select 1\n2\n"
+
+
+async def test_closed_folders_that_a_replacement_passed_over_are_told(site: Worksite) -> None:
+    shut = "mkdir shut && echo x = 1 >shut/c.py && chmod 0 shut"
+    steps: list[dict[str, Any]] = [
+        {"run": shut},
+        {"replace": {"files": "**/*.py", "pattern": "= 1", "with": "= 2"}},
+        {"run": "chmod 755 shut"},
+    ]
+    action = parse_action({"name": "a", "steps": steps})
+    asked = Asked(action=action, repository=str(site.repository), kind="process")
+    async with site.open() as (_, workflow):
+        plan_id = await site.made(workflow, asked)
+        state = await workflow.run(plan_id)
+    assert "1 closed folder was passed over: **/*.py" in state.summary
+    assert "replaced 2 in 2 of 2 files" in state.summary

@@ -40,6 +40,7 @@ class Found:
 
     paths: tuple[str, ...] = ()  # relative, sorted
     problem: str = ""  # why they could not be listed
+    unreadable: int = 0  # folders that were closed, so that files in them are not named
 
 
 T = TypeVar("T")
@@ -97,7 +98,11 @@ class Asking:
         listed = _texts(answer.result.data.get("files"))
         if answer.result.data.get("truncated") or len(listed) >= FULL_SEARCH:
             return (yield from self._walk(glob))
-        return Found(paths=tuple(sorted(path for path in set(listed) if matches(glob, path))))
+        closed = answer.result.data.get("unreadable")
+        return Found(
+            paths=tuple(sorted(path for path in set(listed) if matches(glob, path))),
+            unreadable=closed if isinstance(closed, int) else 0,
+        )
 
     def _walk(self, glob: str) -> Procedure[Found]:
         found: set[str] = set()

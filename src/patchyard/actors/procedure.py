@@ -214,6 +214,10 @@ class Execution:
         found = yield from self.asking.files(fill(template, values))
         if found.problem:
             raise StepFailed(f"the files cannot be listed: {found.problem}")
+        if found.unreadable:
+            folders = "1 closed folder was" if found.unreadable == 1 else "closed folders were"
+            count = "" if found.unreadable == 1 else f"{found.unreadable} "
+            self.done.append(f"{count}{folders} passed over: {fill(template, values)}")
         return found.paths
 
 

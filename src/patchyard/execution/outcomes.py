@@ -85,6 +85,7 @@ class ListDirectoryResult(Outcome):
     contents: tuple[DirectoryEntry, ...] = field(default=(), metadata={ROWS: DirectoryEntry})
     total_count: int = 0
     truncated: bool = False
+    unreadable: int = 0  # folders and files that were closed, and passed over
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +96,7 @@ class SearchFilesResult(Outcome):
     query: str = ""
     count: int = 0
     truncated: bool = False
+    unreadable: int = 0  # folders and files that were closed, and passed over
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +117,7 @@ class GrepSearchResult(Outcome):
     match_count: int = 0
     query: str = ""
     truncated: bool = False
+    unreadable: int = 0  # folders and files that were closed, and passed over
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +140,7 @@ class CodebaseSearchResult(Outcome):
     search_terms: tuple[str, ...] = field(default=(), metadata={ROWS: str})
     query: str = ""
     truncated: bool = False
+    unreadable: int = 0  # folders and files that were closed, and passed over
 
 
 @dataclass(frozen=True, kw_only=True)

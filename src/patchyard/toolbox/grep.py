@@ -16,7 +16,7 @@ from .answers import Refusal, success
 from .commands import environment
 from .globs import split_patterns
 from .paths import require_regular
-from .walking import SKIPPED, walk
+from .walking import SKIPPED, Unread, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ STEP_S = 0.005
 POLL_S = 0.001
 ONE_FILE_S = 2.0
 PIECE_BYTES = 256 * 1024
+RG_TROUBLE = 2  # exit code where something could not be read, whatever was found
 SYSTEM_PLACES = "/usr/bin:/usr/local/bin:/bin"
 
 
@@ -50,6 +51,7 @@ class Search:
         self._exclude = split_patterns(arguments.text(args, "exclude_pattern", ""))
         self.rows: list[dict[str, Any]] = []
         self.is_cut = False
+        self.unread = Unread()
         self.deadline = time.monotonic() + DEADLINE_S
 
     def takes(self, path: str) -> bool:
@@ -66,9 +68,14 @@ class Search:
     @property
     def is_full(self) -> bool:
         """Whether enough was found, or the time is over; says so in `is_cut`."""
-        if len(self.rows) > MAX_MATCHES or time.monotonic() > self.deadline:
+        if len(self.rows) > MAX_MATCHES or self.is_late:
             self.is_cut = True
         return self.is_cut
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() > self.deadline
 
     def result(self) -> dict[str, Any]:
         """Return the result; no match is a success."""
@@ -80,6 +87,7 @@ class Search:
             match_count=len(rows),
             query=self.pattern,
             truncated=self.is_cut,
+            unreadable=self.unread.count,
         )
 
 
@@ -110,6 +118,7 @@ def _search(room: Room, args: dict[str, Any]) -> Generator[float, None, dict[str
         is_done = bool(ripgrep) and (yield from by_ripgrep(room, search, ripgrep, area))
         if not is_done:
             search.rows.clear()  # ripgrep may have died on the way
+            search.unread = Unread()
             yield from by_python(search, area)
     finally:
         os.close(area.top)
@@ -162,11 +171,32 @@ def by_ripgrep(
             os.close(reading)
     os.set_blocking(reading, False)
     try:
-        return (yield from _read_answers(search, reading, area))
+        is_done = yield from _read_answers(search, reading, area)
+        while is_done and not search.is_cut and not ended and not search.is_late:
+            yield POLL_S
     finally:
         os.close(reading)
         if not ended:
             os.kill(pid, signal.SIGKILL)
+    if is_done and ended and ended[0] == RG_TROUBLE:
+        yield from _count_unread(search, area)
+    return is_done
+
+
+def _count_unread(search: Search, area: Area) -> Generator[float, None, None]:
+    """Count what ripgrep could not read: it says that there was something, and not what."""
+    step_end = time.monotonic() + STEP_S
+    for found in walk(area.top, area.prefix, only=area.name, unread=search.unread):
+        if search.takes(found.path):
+            try:
+                os.close(found.open())
+            except OSError as error:
+                search.unread.note(error)
+        if search.is_late:
+            return
+        if time.monotonic() > step_end:
+            yield 0.0
+            step_end = time.monotonic() + STEP_S
 
 
 def _read_answers(search: Search, reading: int, area: Area) -> Generator[float, None, bool]:
@@ -249,7 +279,7 @@ def _hits(content: bytes, matches: Callable[[str], Any]) -> list[tuple[int, str]
 
 def _contents(search: Search, area: Area) -> Iterator[tuple[str, bytes]]:
     """Yield each file's path and text; empty for what is not asked for, or no text."""
-    for found in walk(area.top, area.prefix, only=area.name):
+    for found in walk(area.top, area.prefix, only=area.name, unread=search.unread):
         content = found.read(MAX_FILE_BYTES) if search.takes(found.path) else None
         yield found.path, b"" if content is None or b"\0" in content else content
 
@@ -263,6 +293,7 @@ __all__ = [
     "ONE_FILE_S",
     "PIECE_BYTES",
     "POLL_S",
+    "RG_TROUBLE",
     "STEP_S",
     "SYSTEM_PLACES",
     "Area",

@@ -9,7 +9,7 @@ from . import arguments
 from .alarm import in_time
 from .answers import Refusal, success
 from .globs import Glob, is_glob
-from .walking import entries, walk
+from .walking import Unread, entries, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def _list_below(folder: int, shown: str) -> Generator[float, None, dict[str, Any
     """List the open `folder`, which is closed at the end, and what is below it."""
     deadline = time.monotonic() + DEADLINE_S
     rows: list[dict[str, Any]] = []
-    total, is_late = 0, False
+    total, is_late, unread = 0, False, Unread()
     try:
-        for found in entries(folder, ""):
+        for found in entries(folder, "", unread=unread):
             if total % FILES_A_STEP == 0:
                 yield 0.0
             total += 1
@@ -66,7 +66,8 @@ def _list_below(folder: int, shown: str) -> Generator[float, None, dict[str, Any
                 break
     finally:
         os.close(folder)
-    return _listed(shown, rows, total, is_cut=is_late or total > len(rows))
+    is_cut = is_late or total > len(rows)
+    return {**_listed(shown, rows, total, is_cut=is_cut), "unreadable": unread.count}
 
 
 def _listed(shown: str, rows: list[dict[str, Any]], total: int, *, is_cut: bool) -> dict[str, Any]:
@@ -103,11 +104,11 @@ def _search(room: Room, args: dict[str, Any]) -> Generator[float, None, dict[str
     fits = _fitting(query)
     deadline = time.monotonic() + DEADLINE_S
     files: list[str] = []
-    is_cut = False
+    is_cut, unread = False, Unread()
     with room.workspace.locate(".") as place:
         top = place.open_folder()
     try:
-        for number, found in enumerate(walk(top, "")):
+        for number, found in enumerate(walk(top, "", unread=unread)):
             if number % FILES_A_STEP == 0:
                 yield 0.0
             if fits(found.path):
@@ -124,6 +125,7 @@ def _search(room: Room, args: dict[str, Any]) -> Generator[float, None, dict[str
         query=query,
         count=len(files),
         truncated=is_cut,
+        unreadable=unread.count,
     )
 
 

@@ -12,7 +12,7 @@ import time
 
 from . import arguments
 from .answers import Refusal, success
-from .walking import walk
+from .walking import Unread, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ class Index:
         self._files: dict[str, tuple[tuple[int, int], list[int], int]] = {}
         self._bytes = 0
         self.is_partial = False
+        self.unreadable = 0  # folders and files, at the last look
 
     def renew(self, top: int) -> Generator[float, None, None]:
         """Read what is new or changed, forget what is gone; past a bound nothing is added."""
@@ -141,9 +142,11 @@ class Index:
         step_end = time.monotonic() + STEP_S
         seen: set[str] = set()
         self.is_partial = False
-        for found in walk(top, ""):
+        unread = Unread()
+        for found in walk(top, "", unread=unread):
             seen.add(found.path)
             self._take(found)
+            self.unreadable = unread.count
             now = time.monotonic()
             if now > deadline:
                 self.is_partial = True
@@ -151,6 +154,7 @@ class Index:
             if now > step_end:
                 yield 0.0
                 step_end = time.monotonic() + STEP_S
+        self.unreadable = unread.count
         for path in set(self._files) - seen:
             self._remove(path)
 
@@ -168,7 +172,10 @@ class Index:
         if self._bytes > MAX_BYTES:
             self.is_partial = True
             return
+        before = found.unread.count
         content = found.read(MAX_FILE_BYTES)
+        if found.unread.count > before:
+            return  # looked at again next time: nothing of a file tells when it was opened to us
         numbers: list[int] = []
         size = 0
         if content is not None and b"\0" not in content:
@@ -248,6 +255,7 @@ def codebase_search(room: Room, args: dict[str, Any]) -> Generator[float, None, 
         search_terms=terms,
         query=query,
         truncated=index.is_partial,
+        unreadable=index.unreadable,
     )
 
 

@@ -20,15 +20,30 @@ SKIPPED = frozenset(
 )
 
 
+GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})  # or no file by now
+
+
+class Unread:
+    """Counts the folders and files that a walk could not read, those that are gone by now not."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def note(self, error: OSError) -> None:
+        """Take in why something was passed over."""
+        self.count += error.errno not in GONE
+
+
 class Found:
     """A file on the way: its open folder (valid until the next one), name and path."""
 
-    __slots__ = ("entry", "folder", "path")
+    __slots__ = ("entry", "folder", "path", "unread")
 
-    def __init__(self, folder: int, entry: os.DirEntry[str], path: str) -> None:
+    def __init__(self, folder: int, entry: os.DirEntry[str], path: str, unread: Unread) -> None:
         self.folder = folder
         self.entry = entry
         self.path = path
+        self.unread = unread
 
     def open(self) -> int:
         """Open it; never through a link, never waiting. Raises OSError for what is no file by now.
@@ -43,22 +58,26 @@ class Found:
         return descriptor
 
     def read(self, limit: int) -> bytes | None:
-        """Return its content; None when it is larger than `limit` or cannot be read."""
+        """Return its content; None when it is larger than `limit` or cannot be read (`unread`)."""
         try:
             with open(self.open(), "rb") as file:
                 found = os.fstat(file.fileno()).st_size
                 return file.read(limit) if found <= limit else None
-        except OSError:
+        except OSError as error:
+            self.unread.note(error)
             return None
 
 
-def entries(top: int, prefix: str, *, only: str = "") -> Iterator[Found]:
+def entries(
+    top: int, prefix: str, *, only: str = "", unread: Unread | None = None
+) -> Iterator[Found]:
     """Yield what lies under the open folder `top` (the caller's), folders before their contents.
 
     `prefix` is the path of `top` from the workspace, empty for the workspace itself; `only` leaves
     all names at the top but one. What nobody searches is left out; folders that cannot be read are
-    not entered, links not followed.
+    not entered, which `unread` counts, links not followed.
     """
+    unread = unread or Unread()
     stack: list[tuple[int, str, Iterator[os.DirEntry[str]]]] = []
     try:
         _push(stack, os.dup(top), prefix)
@@ -71,29 +90,29 @@ def entries(top: int, prefix: str, *, only: str = "") -> Iterator[Found]:
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if is_folder and entry.name in SKIPPED:
                     continue
-                yield Found(folder, entry, _join(path, entry.name))
+                yield Found(folder, entry, _join(path, entry.name), unread)
                 if is_folder and len(stack) < MAX_DEPTH:
-                    _descend(stack, folder, entry.name, path)
+                    _descend(stack, entry.name, path, unread)
     finally:
         for folder, _, _ in stack:
             os.close(folder)
 
 
-def walk(top: int, prefix: str, *, only: str = "") -> Iterator[Found]:
+def walk(top: int, prefix: str, *, only: str = "", unread: Unread | None = None) -> Iterator[Found]:
     """Yield the regular files of `entries`."""
-    for found in entries(top, prefix, only=only):
+    for found in entries(top, prefix, only=only, unread=unread):
         if found.entry.is_file(follow_symlinks=False):
             yield found
 
 
 def _descend(
-    stack: list[tuple[int, str, Iterator[os.DirEntry[str]]]], folder: int, name: str, path: str
+    stack: list[tuple[int, str, Iterator[os.DirEntry[str]]]], name: str, path: str, unread: Unread
 ) -> None:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        _push(stack, os.open(name, flags, dir_fd=folder), _join(path, name))
-    except OSError:  # unreadable, or gone since
-        return
+        _push(stack, os.open(name, flags, dir_fd=stack[-1][0]), _join(path, name))
+    except OSError as error:
+        unread.note(error)
 
 
 def _push(stack: list[tuple[int, str, Iterator[os.DirEntry[str]]]], folder: int, path: str) -> None:
@@ -110,4 +129,4 @@ def _join(path: str, name: str) -> str:
     return path + "/" + name if path else name
 
 
-__all__ = ["MAX_DEPTH", "SKIPPED", "Found", "entries", "walk"]
+__all__ = ["GONE", "MAX_DEPTH", "SKIPPED", "Found", "Unread", "entries", "walk"]

@@ -41,6 +41,18 @@ def texts(data: Mapping[str, Any], key: str) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
+def unreadable(data: Mapping[str, Any]) -> list[str]:
+    """Return a line that says how much a search had to pass over; none where it read all.
+
+    An older toolbox does not say it.
+    """
+    count = number(data, "unreadable") or 0
+    if count <= 0:
+        return []
+    what = "1 folder or file was" if count == 1 else f"{count} folders or files were"
+    return [f"[{what} closed to this user and passed over]"]
+
+
 def images(found: Sequence[Mapping[str, Any]], *, named: str) -> tuple[Image, ...]:
     """Return the pictures among records of base64 `data`; `named` is the key of the media type."""
     claimed = (Image(media_type=text(one, named), data=text(one, "data")) for one in found)
@@ -48,4 +60,4 @@ def images(found: Sequence[Mapping[str, Any]], *, named: str) -> tuple[Image, ..
     return tuple(one for one in fit if _BASE64.fullmatch(one.data))[:IMAGES_AT_ONCE]
 
 
-__all__ = ["flag", "images", "number", "rows", "text", "texts"]
+__all__ = ["flag", "images", "number", "rows", "text", "texts", "unreadable"]

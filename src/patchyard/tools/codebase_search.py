@@ -25,7 +25,8 @@ def show(result: ToolResult) -> str:
     ]
     if claims.flag(result.data, "truncated"):
         pieces.append("[not every file was searched; grep_search does that]")
-    return "\n".join(pieces) or "nothing fits these words"
+    pieces = pieces or ["nothing fits these words"]
+    return "\n".join([*pieces, *claims.unreadable(result.data)])
 
 
 def tool(workspace: str) -> ToolboxTool:

@@ -30,10 +30,9 @@ def show(result: ToolResult) -> str:
         f"{claims.text(row, 'content')}"
         for row in claims.rows(result.data, "detailed_matches")
     ]
-    if not found:
-        return "no match"
+    found = found or ["no match"]
     more = ["[there are more; narrow the search]"] if claims.flag(result.data, "truncated") else []
-    return "\n".join(found + more)
+    return "\n".join([*found, *more, *claims.unreadable(result.data)])
 
 
 def tool(workspace: str) -> ToolboxTool:

@@ -30,6 +30,7 @@ def show(result: ToolResult) -> str:
     ]
     if claims.flag(result.data, "truncated"):
         lines.append("[there are more; list one of the folders]")
+    lines += claims.unreadable(result.data)
     return "\n".join(lines) or "[the folder is empty]"
 
 

@@ -18,11 +18,9 @@ def show(result: ToolResult) -> str:
     """Return one path a line."""
     if not result.success:
         return ""
-    files = claims.texts(result.data, "files")
-    if not files:
-        return "no file has such a name"
+    files = claims.texts(result.data, "files") or ["no file has such a name"]
     more = ["[there are more; narrow the query]"] if claims.flag(result.data, "truncated") else []
-    return "\n".join(files + more)
+    return "\n".join([*files, *more, *claims.unreadable(result.data)])
 
 
 def tool(workspace: str) -> ToolboxTool:
