@@ -15,7 +15,7 @@ from services import need
 
 pytestmark = [pytest.mark.service("bubblewrap")]
 
-VERSIONS = ("0.1", "0.2", "0.3", "0.4", "0.5")
+VERSIONS = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6")
 ORDINARY = [f"{version}-ordinary" for version in VERSIONS]
 HOMES = [*ORDINARY, *(f"{version}-root" for version in VERSIONS)]
 PLANS = ("ended", "made", "waits", "fails", "handed", "stopped")
