@@ -14,9 +14,12 @@ import pytest
 from handovers import begun, order
 from laboratory import Lab
 from patchyard.cli import plan_export
+from patchyard.clients import syncing
+from patchyard.clients.placer import Placer
 from patchyard.domain.mcp import McpServer
 from patchyard.stores.packs import Pack, sync_packs
 from patchyard.stores.pins import FilePins
+from patchyard.workspaces import worktree
 from patchyard.workspaces.handover import GitHandOver
 
 pytestmark = pytest.mark.anyio
@@ -74,6 +77,31 @@ async def test_a_hand_over_that_is_finished_syncs_what_the_dead_one_did_not(
             await handing.take_back(base, changeset, receipt)
         missing = whole_back[most % len(whole_back) :]
         assert {_name(each) for each in missing} <= {_name(each) for each in second}, first
+
+
+async def test_many_contents_are_on_the_disk_before_the_first_is_moved_in(
+    copying: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, changeset = await begun(copying)
+    handing = GitHandOver(copying.trees)
+    intent = await handing.plan(base, changeset, order("worktree"))
+    told: list[str] = []
+    sync, take = syncing.sync_file_system, Placer.take
+
+    def synced_all(at: Path) -> None:
+        sync(at)
+        told.append("synced")
+
+    def taken(placer: Placer, place: Path, path: str) -> None:
+        told.append("moved in")
+        take(placer, place, path)
+
+    monkeypatch.setattr(worktree, "MANY", 0)
+    monkeypatch.setattr(worktree, "sync_file_system", synced_all)
+    monkeypatch.setattr(Placer, "take", taken)
+    await handing.carry_out(base, changeset, order("worktree"), intent)
+    assert told[0] == "synced"
+    assert set(told[1:]) == {"moved in"}
 
 
 def _name(place: str) -> str:

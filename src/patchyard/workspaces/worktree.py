@@ -17,7 +17,7 @@ from patchyard.clients.placer import FRESH, Placer
 from patchyard.clients.reader import Reader
 from patchyard.clients.sparse_files import fill
 from patchyard.clients.stages import stage
-from patchyard.clients.syncing import sync_folders_above
+from patchyard.clients.syncing import sync_file_system, sync_folders_above
 from patchyard.domain.errors import (
     Conflict,
     PatchyardError,
@@ -30,6 +30,7 @@ from patchyard.workspaces.edits import Content, Edit, as_known, in_the_way, pres
 from patchyard.workspaces.holding_tops import held_top
 from patchyard.workspaces.moves import Mark, Moves
 
+MANY = 200  # files whose contents are synced together
 CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -219,15 +220,27 @@ class WorkTree:
 
     @contextlib.contextmanager
     def _staged(self, edits: Sequence[Edit], name: str) -> Iterator[dict[str, Path]]:
-        """Write every new content into the stage. A full disk is met here, before any change."""
+        """Write every new content into the stage. A full disk is met here, before any change.
+
+        They are on the disk then, many by one sync of the file system instead of one each.
+        """
         places: dict[str, Path] = {}
+        is_many = len(edits) > MANY
         try:
             with stage(self.stage, name) as folder:
                 with BlobReader(self.git) as blobs:
                     for number, edit in enumerate(edits):
                         if edit.after is not None:
                             places[edit.path] = folder / str(number)
-                            self._write(blobs, edit.path, edit.after, places[edit.path])
+                            self._write(
+                                blobs,
+                                edit.path,
+                                edit.after,
+                                places[edit.path],
+                                is_synced=not is_many,
+                            )
+                if is_many:
+                    sync_file_system(folder)
                 yield places
         except OSError as error:
             raise self._refused(error) from error
@@ -240,7 +253,9 @@ class WorkTree:
             return closed(self.top, is_read_only=error.errno == errno.EROFS)
         return WorkFailed(message, hint="mend what it says, then apply again")
 
-    def _write(self, blobs: BlobReader, path: str, content: Content, place: Path) -> None:
+    def _write(
+        self, blobs: BlobReader, path: str, content: Content, place: Path, *, is_synced: bool
+    ) -> None:
         """Write what `path` gets; bits and owner of what lies there are kept."""
         mode, blob = content
         before = self._status(path)
@@ -252,7 +267,8 @@ class WorkTree:
                 fill(file.fileno(), blobs.chunks(blob))
                 if before is not None and stat.S_ISREG(before.st_mode):
                     os.fchmod(file.fileno(), _kept_bits(before.st_mode, mode))
-                os.fsync(file.fileno())
+                if is_synced:
+                    os.fsync(file.fileno())
         if os.geteuid() == 0:
             owner = before or self._above(path)
             os.chown(place, owner.st_uid, owner.st_gid, follow_symlinks=False)
