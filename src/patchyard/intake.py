@@ -263,7 +263,9 @@ def _spec(
         role=charter.name,
         charter=charter,
         team=tuple(others),
-        is_role_given=bool(settings.value("role") or settings.value("roles") or of_action),
+        is_role_given=bool(
+            settings.value("role") or settings.value("roles") or of_action or asked.charter
+        ),
         limits=limits,
         adjustable=adjustable_in(settings, limits) if agent == "model" else (),
         rounds=rounds_in_force(settings, charter),
