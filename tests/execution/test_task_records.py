@@ -128,20 +128,22 @@ async def test_mounts_of_a_sandbox_are_shown_and_written_to_as_they_say(
 async def test_network_and_secrets_of_a_sandbox_reach_their_host_alone(
     site: Worksite, kind: str
 ) -> None:
-    with hosting() as host, backed(kind) as named:
-        host.say("/data", b"from the host")
-        place = f"http://{host.place}"
+    with hosting() as free, hosting() as guarded, backed(kind) as named:
+        for host in (free, guarded):
+            host.say("/data", b"from the host")
         sandbox = SandboxConfig(
             **named,
-            network=NetworkSettings(allow_hosts=(place,)),
-            secrets=(f"HOUSE_TOKEN@{place}",),
+            network=NetworkSettings(allow_hosts=(f"http://{free.place}",)),
+            secrets=(f"HOUSE_TOKEN@http://{guarded.place}",),
         )
-        fetch = f"python3 get.py {place}/data http://other.invalid/ > got.txt"
+        urls = [f"http://{place}/data" for place in (free.place, guarded.place, "other.invalid")]
+        fetch = f"python3 get.py {' '.join(urls)} > got.txt"
         result = await ran(site, script(site, fetch), sandbox, HOUSE_TOKEN="s3cret-0123456789")
-        sent = host.seen[0].headers["authorization"]
+        plain, secret = (host.seen[0].headers.get("authorization") for host in (free, guarded))
     assert result.success, (result.message, result.hint)
-    assert told(site, "got.txt").startswith("200 from the host\nfailed: HTTP Error 403")
-    assert sent == "Bearer s3cret-0123456789"
+    said = "200 from the host\n200 from the host\nfailed: HTTP Error 403"
+    assert told(site, "got.txt").startswith(said)
+    assert (plain, secret) == (None, "Bearer s3cret-0123456789")
 
 
 @pytest.mark.parametrize("kind", [pytest.param("container", marks=marks_of("container"))])
