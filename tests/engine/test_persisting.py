@@ -37,8 +37,11 @@ pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 class Busy(Recorder):
     """An actor whose model is busy at first."""
 
-    def __init__(self, turns: Sequence[Turn], busy: int, kind: str = "") -> None:
+    def __init__(
+        self, turns: Sequence[Turn], busy: int, kind: str = "", *, is_passing: bool = True
+    ) -> None:
         super().__init__(turns)
+        self.is_passing = is_passing
         self.busy = busy
         self.kind = kind
 
@@ -46,15 +49,21 @@ class Busy(Recorder):
         if self.busy:
             self.busy -= 1
             details = {"retry_after_s": 0.01, "kind": self.kind}
-            raise ModelFailed("slow down", retryable=True, details=details)
+            raise ModelFailed("slow down", retryable=self.is_passing, details=details)
         return await super().next(answers, note=note)
 
 
 async def busy_plan(
-    site: Worksite, equipment: Equipment, busy: int, most: int = 3, kind: str = ""
+    site: Worksite,
+    equipment: Equipment,
+    busy: int,
+    most: int = 3,
+    kind: str = "",
+    *,
+    is_passing: bool = True,
 ) -> tuple[Workflow, str]:
     workflow = Workflow(
-        with_actor(equipment, Busy([writing(1), ENDING], busy, kind)),
+        with_actor(equipment, Busy([writing(1), ENDING], busy, kind, is_passing=is_passing)),
         watching=Watching(on_event=site.heard.append),
     )
     asked: Asked = site.asked(ADD)
@@ -91,6 +100,18 @@ async def test_retries_end_where_the_plan_says_so(
         state = await state_of(site, equipment, plan_id)
         assert (state.phase, state.state) == (Phase.EXECUTE, State.ERRORED)
         assert (await workflow.resume(plan_id)).state == State.COMPLETE
+
+
+async def test_a_client_error_is_not_made_a_second_time(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(persisting, "wait_before", lambda *_, **__: 0.01)
+    async with site.open() as (equipment, _):
+        workflow, plan_id = await busy_plan(site, equipment, 1, is_passing=False)
+        with pytest.raises(ModelFailed, match="slow down"):
+            await workflow.run(plan_id)
+        assert (await state_of(site, equipment, plan_id)).state == State.ERRORED
+    assert heard(site, RetryPlanned) == []
 
 
 async def test_an_outage_is_waited_for_as_long_as_the_plan_has_time(

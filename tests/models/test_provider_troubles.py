@@ -1,6 +1,7 @@
 """Whatever goes wrong at a provider ends in one clear error, the same for each wire format."""
 
 import asyncio
+import json
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -14,6 +15,7 @@ from models.messages_server import MessagesServer
 from models.ollama_server import OllamaServer
 from models.responses_server import ResponsesServer
 from models.servers import ChatServer
+from network.hosts import hosting
 from patchyard.clients.http import HttpClient, Waits
 from patchyard.contracts.model import Model
 from patchyard.domain.errors import ModelFailed, ModelUnavailable, PatchyardError
@@ -67,6 +69,8 @@ SPEAKERS: dict[str, tuple[type[LoopbackServer], Any]] = {
     "ollama": (OllamaServer, ollama_model),
     "responses": (ResponsesServer, responses_model),
 }
+CLIENT_ERRORS = (400, 405, 409, 410, 415, 418, 422, 431, 451)
+PASSING = (408, 429, 500, 502, 503, 504, 529)
 KEYED = ("chat", "messages", "responses")  # formats of providers that need a key
 
 
@@ -291,3 +295,24 @@ def everything(error: BaseException) -> str:
         said += [str(one.details)] if isinstance(one, PatchyardError) else []
         open_ += [one.__cause__, one.__context__]
     return "\n".join(said)
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "retryable"),
+    [
+        *((each, "temporarily unavailable: timeout, try again", False) for each in CLIENT_ERRORS),
+        *((each, "bad request: invalid, unauthorized, forbidden", True) for each in PASSING),
+    ],
+)
+async def test_whether_to_ask_again_is_told_by_the_status_whatever_the_words_are(
+    status: int, words: str, *, retryable: bool
+) -> None:
+    body = json.dumps({"error": {"message": words}}).encode()
+    with hosting() as host:
+        host.say("/v1/chat/completions", body, status=status)
+        model = chat_model(f"http://{host.place}/v1")
+        with pytest.raises(ModelFailed, match=words[:11]) as caught:
+            await model.complete(ASKED)
+        await model.close()
+    assert caught.value.retryable is retryable
+    assert len(host.seen) == 1
