@@ -1,6 +1,9 @@
 """The main job on a repository that is named by its address (C11)."""
 
+import json
 import os
+import signal
+import socket
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -168,3 +171,25 @@ def test_without_room_nothing_is_cloned(desk: Desk, shop: Path) -> None:
     assert (said.code, said.body["error"]["code"]) == (4, "no_room")
     assert not (desk.folder / "state/clones").exists()
     assert os.listdir(desk.folder / "state")  # noqa: PTH208 - names alone
+
+
+def test_an_ordinary_user_works_on_a_repository_of_another(plain_desk: Desk) -> None:
+    shop = upstream(plain_desk.folder / "forge/shop.git")
+    said = run(plain_desk, f"file://{shop}", "--apply", "branch")
+    assert said.code == 0, said.message
+    top = place(plain_desk)
+    assert git(top, "-c", "safe.directory=*", "show", f"{said.data['applied']['reference']}:made")
+    assert top.stat().st_uid == shop.stat().st_uid or top.stat().st_uid == plain_desk.user
+
+
+def test_an_interrupt_ends_a_clone_and_leaves_nothing(desk: Desk) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:  # it takes connections, and no more
+        url = f"https://localhost:{server.getsockname()[1]}/shop.git"
+        process = desk.start("run", "x", "--repo", url, "--format", "json")
+        connection, _ = server.accept()
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+        connection.close()
+    assert process.returncode == 130
+    assert json.loads(out)["error"]["code"] == "interrupted"
+    assert [*(desk.folder / "state/clones").iterdir()] == []
