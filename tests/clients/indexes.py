@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import ssl
+import struct
 import sys
 import tarfile
 import threading
@@ -42,6 +43,9 @@ __all__ = [
 ]
 
 
+#: What an answer says of itself that is said and not sent whole.
+UNFINISHED = frozenset({"x-cut", "x-damaged", "x-reset", "x-silent"})
+RESET = struct.pack("ii", 1, 0)  # a close that is told by a reset
 METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
 
 
@@ -60,6 +64,7 @@ class Index:
     port: int
     answers: dict[str, Answer] = field(default_factory=dict)
     seen: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
+    is_over: threading.Event = field(default_factory=threading.Event)  # who hangs is let go
 
     @property
     def url(self) -> str:
@@ -74,6 +79,22 @@ class Index:
         self.answers[path] = Answer(body=body, headers=named)
 
 
+def _break_off(connection: socket.socket, answer: Answer, index: Index) -> None:
+    """End an answer that is not whole in the way that it names."""
+    if "x-damaged" in answer.headers:
+        os.write(connection.fileno(), NO_RECORD)
+    if "x-silent" in answer.headers:
+        index.is_over.wait()
+    if "x-reset" in answer.headers:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        os.close(connection.detach())
+
+
+def _answer_nothing(handler: BaseHTTPRequestHandler, index: Index) -> None:
+    index.is_over.wait()
+    handler.close_connection = True
+
+
 @contextmanager
 def indexing(*, key: Path | None = None, certificate: Path | None = None) -> Iterator[Index]:
     class Handler(BaseHTTPRequestHandler):
@@ -86,6 +107,9 @@ def indexing(*, key: Path | None = None, certificate: Path | None = None) -> Ite
             tag = answer.headers.get("etag")
             is_same = tag is not None and self.headers.get("if-none-match") == tag
             body = b"" if is_same else answer.body
+            if "x-mute" in answer.headers:
+                _answer_nothing(self, index)
+                return
             part = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("range", ""))
             if part is not None:
                 body = body[int(part[1]) : int(part[2]) + 1]
@@ -96,14 +120,13 @@ def indexing(*, key: Path | None = None, certificate: Path | None = None) -> Ite
                 self.send_header("Transfer-Encoding", "chunked")
                 body = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
             else:
-                missing = 9 if {"x-cut", "x-damaged"} & answer.headers.keys() else 0
+                missing = 9 if UNFINISHED & answer.headers.keys() else 0
                 self.send_header("Content-Length", str(len(body) + missing))
                 self.close_connection = bool(missing)
             self.end_headers()
             if self.command == "GET":
                 self.wfile.write(body)
-            if "x-damaged" in answer.headers:
-                os.write(self.connection.fileno(), NO_RECORD)
+            _break_off(self.connection, answer, index)
 
         do_HEAD = do_GET
 
@@ -127,6 +150,7 @@ def indexing(*, key: Path | None = None, certificate: Path | None = None) -> Ite
         try:
             yield index
         finally:
+            index.is_over.set()
             server.shutdown()
             thread.join()
 

@@ -132,7 +132,7 @@ def _from_kept(kept: KeptPage) -> Page:
 def _refusal(status: HTTPStatus) -> Refused | UpstreamFailed:
     if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
         return Refused(status, "no such range")
-    if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR:
+    if status >= HTTPStatus.BAD_REQUEST and not _is_ill(status):
         return Refused(HTTPStatus.NOT_FOUND, "the index does not have this file")
     return UpstreamFailed(f"the index answered {status.value}")
 
