@@ -38,6 +38,7 @@ from patchyard.domain.ids import is_ulid
 from patchyard.domain.machine import refusal_of
 from patchyard.domain.meanings import restored
 from patchyard.toolbox.walled import filter_missing
+from patchyard.toolbox.wire import loaded
 
 LISTEN_FD = 3  # where a toolbox finds its listening socket
 SAID_BYTES = 16 * 1024
@@ -154,7 +155,7 @@ def read_note(directory: Path) -> tuple[str, EnvironmentHandle] | None:
     """Return whose an environment is and how it is found; None: no note there is whole."""
     for name in (ADOPTED, NOTE):
         with contextlib.suppress(FileNotFoundError, JournalBroken, KeyError, TypeError, ValueError):
-            note = json.loads((directory / name).read_bytes())
+            note = loaded((directory / name).read_bytes())
             return str(note["plan_id"]), restored(EnvironmentHandle, note["handle"])
     return None
 

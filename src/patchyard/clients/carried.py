@@ -6,7 +6,6 @@ library is shown as it lies. Nothing of the image is needed, not even a C librar
 
 import functools
 import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -21,6 +20,7 @@ from patchyard.clients.toolbox_options import TOOLBOX_FOLDER
 from patchyard.domain.environment import Mount
 from patchyard.domain.errors import EnvironmentUnavailable
 from patchyard.toolbox.carrying import FACTS, LIBRARIES, facts_of, fill
+from patchyard.toolbox.wire import loaded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ def carried_python(shelf: Path, interpreter: str) -> CarriedPython:
     place = shelf / f"python-{_version(interpreter)}"
     if not is_dated(place):
         _put_together(place, interpreter)
-    return carried_at(str(place), json.loads((place / FACTS).read_bytes()))
+    return carried_at(str(place), loaded((place / FACTS).read_bytes()))
 
 
 def carried_at(folder: str, facts: Mapping[str, Any]) -> CarriedPython:

@@ -33,10 +33,12 @@ from patchyard.clients.cli_walls import (
 from patchyard.clients.deaths import FREE_MEMORY, death
 from patchyard.clients.obstacles import diagnose, read_obstacles
 from patchyard.clients.process import ProcessRef, identify, kill, kill_while_starting
+from patchyard.clients.reader import NotPlain, plain_file
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
 from patchyard.domain.features import HOME, INHERITED, METADATA, Extension, is_name
 from patchyard.domain.jsonc import parse_jsonc
 from patchyard.toolbox.spawning import spawn_detached
+from patchyard.toolbox.wire import loaded
 
 PROGRAM = "devcontainer"
 INSTALL = "npm install -g @devcontainers/cli"
@@ -148,7 +150,7 @@ def _prepare(asked: Extending, walls: Walls) -> None:
         _unpack(asked, asked.archive, walls.made / WORK)
     config = walls.made / WORK / asked.config
     config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text(json.dumps({**json.loads(asked.extension.text), "image": asked.image}))
+    config.write_text(json.dumps({**loaded(asked.extension.text), "image": asked.image}))
     (walls.given / "image.json").write_text(json.dumps([_without_metadata(asked.known)]))
     (walls.given / "docker").write_text(DOCKER)
     (walls.given / "docker").chmod(0o755)
@@ -283,7 +285,7 @@ def _cause(text: str) -> str:
     lines = text.strip().splitlines()
     for line in reversed(lines):
         with contextlib.suppress(ValueError, AttributeError, RecursionError):
-            return str(json.loads(line).get("message") or line)
+            return str(loaded(line).get("message") or line)
     return lines[-1] if lines else "it said nothing"
 
 
@@ -299,11 +301,16 @@ def _steps(walls: Walls) -> Sequence[Step]:
 
 def _read(path: Path) -> str:
     """Return a file that the CLI left; no link, and nothing to wait at or without end."""
-    if path.is_symlink() or not path.is_file() or path.stat().st_size > SAID_BYTES:
+    try:
+        with plain_file(path) as (descriptor, status):
+            content = os.read(descriptor, SAID_BYTES + 1)
+    except (OSError, NotPlain):
+        status = None
+    if status is None or status.st_size > SAID_BYTES:
         raise EnvironmentUnavailable(
             f"the devcontainers CLI left no plain file as {path.name}", hint=INSTALL
         )
-    return path.read_text(encoding="utf-8", errors="replace")
+    return content.decode("utf-8", "replace")
 
 
 def _require_name(path: Path) -> None:

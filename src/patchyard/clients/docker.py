@@ -25,6 +25,7 @@ from patchyard.clients.local_images import as_reference, no_image, require_runna
 from patchyard.domain.devcontainer import Build
 from patchyard.domain.dockerfile import images_needed, require_others, require_own_triggers
 from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.toolbox.wire import loaded
 
 NOT_FOUND, IN_PROGRESS, ENGINE_FAILED = 404, 409, 500
 NO_CONNECTION = 900  # the library's own
@@ -308,7 +309,7 @@ class ContainerEngine:
                     f"the container engine does not say what lies at {path} in the container",
                     hint="take another folder for the workspace, or another image",
                 )
-            return str(json.loads(base64.b64decode(facts)).get("linkTarget") or "")
+            return str(loaded(base64.b64decode(facts)).get("linkTarget") or "")
 
     async def ended(self, name: str) -> None:
         """Return once its first process has ended."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from patchyard.toolbox.wire import loaded
+
 KEPT_BY = ("sha512", "sha384", "sha256")  # hashes strong enough to be a name, best first
 CHECKED = (*KEPT_BY, "sha1", "md5")  # hashes that a download is compared with
 LIMIT_BYTES = 5 * 1024**3  # of all kept files; the longest unused go first
@@ -104,7 +106,7 @@ class Downloads:
         """Return the page kept under `key`."""
         try:
             head, _, body = self._page(key).read_bytes().partition(b"\n")
-            facts: dict[str, Any] = json.loads(head)
+            facts: dict[str, Any] = loaded(head)
             return KeptPage(
                 content_type=facts["content_type"], url=facts["url"], etag=facts["etag"], body=body
             )

@@ -4,7 +4,6 @@ Written as the kernel reads it (cpio, "newc"; Documentation/driver-api/early-use
 machine's own Python.
 """
 
-import json
 import os
 import stat
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from patchyard.clients.guest_kernels import GuestKernel, content_of
 from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.toolbox.wire import loaded
 
 LOOK_TIMEOUT_S = 30.0
 LOOK = """
@@ -79,7 +79,7 @@ def _held(python: str, code: Path) -> list[str]:
             timeout=LOOK_TIMEOUT_S,
             env={"PATH": os.defpath},
         )
-        found: list[str] = json.loads(said.stdout)
+        found: list[str] = loaded(said.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise EnvironmentUnavailable(f"{python} does not run: {error}") from error
     return found

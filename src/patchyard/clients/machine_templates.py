@@ -29,6 +29,7 @@ from patchyard.clients.qemu import KVM, TCG, Machine, find_qemu, has_kvm
 from patchyard.clients.toolbox import bind_listener
 from patchyard.clients.wardens import Runner, Start
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.toolbox.wire import loaded
 
 KVM_TIMEOUT_S = 15.0  # to come up: where it works at all it takes 2
 BOOT_TIMEOUT_S = 120.0  # without it, on a busy machine
@@ -162,7 +163,7 @@ class Templates:
         if not has_kvm():
             return "there is no /dev/kvm that this user may use"
         try:
-            noted: dict[str, Any] = json.loads(self._noted(kernel).read_text())
+            noted: dict[str, Any] = loaded(self._noted(kernel).read_text())
         except (FileNotFoundError, ValueError):
             return ""
         return str(noted["why"]) if noted.get("boot") == boot_id() else ""

@@ -14,6 +14,7 @@ from patchyard.clients.locks import locked, taken
 from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.pooling import PoolState
+from patchyard.toolbox.wire import loaded
 
 FOLDER = "pools"  # in the home
 ENDING = ".json"
@@ -45,7 +46,7 @@ def boards(home: Path) -> Sequence[PoolState]:
             os.close(descriptor)
             continue
         with contextlib.suppress(FileNotFoundError, JournalBroken, ValueError):  # just written
-            found.append(from_json(PoolState, json.loads(place.read_bytes())))
+            found.append(from_json(PoolState, loaded(place.read_bytes())))
     return found
 
 

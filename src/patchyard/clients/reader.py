@@ -135,14 +135,20 @@ class NotPlain(WorkFailed):
 
 @contextlib.contextmanager
 def plain_file(
-    name: str | os.PathLike[str], *, dir_fd: int | None = None, shown: str = ""
+    name: str | os.PathLike[str],
+    *,
+    dir_fd: int | None = None,
+    shown: str = "",
+    follows: bool = False,
 ) -> Iterator[tuple[int, os.stat_result]]:
     """Open a regular file that others may change for reading; yield it with its status.
 
-    No FIFO and no device is waited for, and no link is followed at the end of `name`, which is
-    relative to the folder `dir_fd`. `shown` names it for people. Raises NotPlain, OSError.
+    No FIFO and no device is waited for, and no link is followed at the end of `name` unless it
+    `follows`; `name` is relative to the folder `dir_fd`, and `shown` names it for people. Who reads
+    no more than the status says comes to an end. Raises NotPlain, OSError.
     """
-    descriptor = os.open(name, OPEN_FILE, dir_fd=dir_fd)
+    flags = OPEN_FILE & ~os.O_NOFOLLOW if follows else OPEN_FILE
+    descriptor = os.open(name, flags, dir_fd=dir_fd)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from patchyard.toolbox.wire import loaded
+
 DEADLINE_S = 20.0  # for one text
 MEMORY_BYTES = 2 * 1024**3
 LINE_BYTES = 256 * 1024 * 1024  # of one answer; a file has 50 MiB at most
@@ -15,6 +17,7 @@ LINE_BYTES = 256 * 1024 * 1024  # of one answer; a file has 50 MiB at most
 # Runs in a bare interpreter: one JSON object a line in, one a line out, until the input ends.
 WORKER = """
 import json, os, re, resource, sys
+
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
 for line in sys.stdin.buffer:
     resource.setrlimit(resource.RLIMIT_CPU, (int(sum(os.times()[:2])) + 60, -1))
@@ -109,9 +112,9 @@ async def _ask(
         stdin.write(json.dumps(wanted).encode("ascii") + b"\n")
         await stdin.drain()
         line = await stdout.readline()
+        answer: Mapping[str, Any] | None = loaded(line) if line.endswith(b"\n") else None
     except (ConnectionError, ValueError):
         return None
-    answer: Mapping[str, Any] | None = json.loads(line) if line.endswith(b"\n") else None
     return answer
 
 

@@ -26,6 +26,7 @@ from patchyard.domain.messages import (
     Usage,
     estimated_usage,
 )
+from patchyard.toolbox.wire import TOO_DEEP, loaded
 
 PHASES = ("execute", "strategize", "sampling")
 PLANNED = "The steps are those of the script."
@@ -156,7 +157,7 @@ def _text(path: Path) -> str:
 
 def _parsed(path: Path, text: str) -> Any:
     with suppress(ValueError):
-        return json.loads(text)  # a hundred times as fast, and all that programs write
+        return loaded(text)  # a hundred times as fast, and all that programs write
     from ruamel.yaml import YAML  # noqa: PLC0415 - only a script that is no JSON needs it
     from ruamel.yaml.error import MarkedYAMLError  # noqa: PLC0415 - likewise
 
@@ -166,6 +167,8 @@ def _parsed(path: Path, text: str) -> Any:
         mark = error.problem_mark or error.context_mark
         where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise UsageError(f"{path}{where}: {error.problem or 'no valid YAML'}") from error
+    except RecursionError as error:
+        raise UsageError(f"the script {path} cannot be read: {TOO_DEEP}") from error
 
 
 def _located(path: Path, text: str, fault: Fault) -> UsageError:

@@ -11,6 +11,7 @@ from patchyard.clients.process import ProcessRef, identify
 from patchyard.domain.announcing import Announcement, announcement_of
 from patchyard.domain.errors import FencedOff
 from patchyard.domain.queue import Errand, Lease, Member, Seat, is_silent
+from patchyard.toolbox.wire import loaded
 
 MEMBER = "member, name, boot, namespace, pid, started, beat, since, concurrency, is_draining"
 ANNOUNCED = f"{MEMBER}, announced"
@@ -103,7 +104,7 @@ def members(
 def _announced(text: str) -> Announcement | None:
     """Return what a worker said of itself; what cannot be read is nothing said."""
     try:
-        return announcement_of(json.loads(text)) if text else None
+        return announcement_of(loaded(text)) if text else None
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         return None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from patchyard.clients.syncing import put_file, sync_name
 from patchyard.domain.errors import Unavailable
 from patchyard.domain.mcp import McpServer
+from patchyard.toolbox.wire import loaded
 
 
 class FilePins:
@@ -23,7 +24,7 @@ class FilePins:
     def read(self, server: McpServer) -> Sequence[str] | None:
         """See contracts.pins.Pins. A file that cannot be read pins nothing."""
         try:
-            found = json.loads(self._place(server).read_bytes())
+            found = loaded(self._place(server).read_bytes())
         except (FileNotFoundError, ValueError):
             return None
         tools = found.get("tools") if isinstance(found, dict) else None

@@ -15,6 +15,7 @@ from pathlib import Path
 from patchyard.clients.reader import MAX_DEPTH, OPEN_FOLDER
 from patchyard.clients.syncing import sync
 from patchyard.domain.manifest import LEFT_OUT, Entry, Manifest
+from patchyard.toolbox.wire import loaded
 from patchyard.workspaces.store import write_whole
 
 REALTIME_COARSE = 5  # CLOCK_REALTIME_COARSE of linux/time.h
@@ -138,7 +139,7 @@ def announce(own: Path, paths: Sequence[str]) -> None:
 def carry(old: Path, current: Path, own: Path) -> None:
     """Move what was announced from the old tree into the current one. Repeatable."""
     try:
-        paths: list[str] = json.loads((own / CARRIED).read_bytes())
+        paths: list[str] = loaded((own / CARRIED).read_bytes())
     except FileNotFoundError:
         return
     for path in paths:

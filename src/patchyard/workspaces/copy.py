@@ -15,6 +15,7 @@ from patchyard.clients.sparse_files import are_same, fill, parts_of, room_of_fil
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.manifest import ORIGIN
+from patchyard.toolbox.wire import loaded
 from patchyard.workspaces import whole
 from patchyard.workspaces.bases import run
 from patchyard.workspaces.ignores import Ignores
@@ -67,7 +68,7 @@ class CopyWorkspaces(Strategy):
         return Path(ref.root)
 
     def _walk(self, ref: WorkspaceRef, reader: Reader, tracked: Tracked, ignores: Ignores) -> Sight:
-        return whole.walk(reader, tracked, ignores, json.loads(_notes(ref).read_text()))
+        return whole.walk(reader, tracked, ignores, loaded(_notes(ref).read_text()))
 
     def _origins(self, base: Base, ref: WorkspaceRef) -> tuple[Path, ...]:
         layers = (Path(folder) for folder in ref.details["layers"])
@@ -75,7 +76,7 @@ class CopyWorkspaces(Strategy):
         return (*layers, checkout, self._trees.synthetic_git(base))
 
     def _known(self, base: Base, ref: WorkspaceRef) -> Known:
-        notes: whole.Notes = json.loads(_notes(ref).read_text())
+        notes: whole.Notes = loaded(_notes(ref).read_text())
         origins = self._origins(base, ref)
 
         def known(path: str, descriptor: int, status: os.stat_result) -> str:
@@ -106,7 +107,7 @@ class CopyWorkspaces(Strategy):
         return [[str(objects), str(objects)]]
 
     def _layer(self, ref: WorkspaceRef) -> Path:
-        notes: whole.Notes = json.loads(_notes(ref).read_text())
+        notes: whole.Notes = loaded(_notes(ref).read_text())
         now = whole.note(Path(ref.root))
         layer = _notes(ref).parent / "layer"
         if layer.exists():

@@ -21,6 +21,7 @@ from patchyard.clients.git import Git
 from patchyard.domain.definitions import counted_of, definitions_in, is_readable, text_of, words_in
 from patchyard.domain.errors import WorkFailed
 from patchyard.domain.repository_map import rows_of
+from patchyard.toolbox.wire import loaded
 
 ALONE = 1500  # files up to which one process is quicker than several
 MOST = 4  # processes
@@ -165,7 +166,7 @@ class _Helper:
                 raise WorkFailed(UNWANTED)
         if self._process.returncode != 0:
             raise WorkFailed(f"a reader of the map ended with {self._process.returncode}")
-        return Read.from_json(json.loads(self._said))
+        return Read.from_json(loaded(self._said))
 
     def end(self) -> None:
         """End the process, whatever it does."""

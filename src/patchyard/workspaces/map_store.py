@@ -20,6 +20,7 @@ from patchyard.domain.codec import in_full
 from patchyard.domain.definitions import counted_of, text_of
 from patchyard.domain.meanings import restored
 from patchyard.domain.repository_map import SymbolTable
+from patchyard.toolbox.wire import loaded
 
 VERSION = 2  # of the rules and of these files
 KEPT = 4  # trees of one repository
@@ -68,7 +69,7 @@ class MapStore:
         if body is None:
             return None
         head, names, blobs, states, rows = body  # its sum is right: it is as it was written
-        facts = json.loads(head)
+        facts = loaded(head)
         known = Known(
             context=restored(Context, facts["context"]),
             paths=names.decode("utf-8", "surrogateescape").split("\0")[:-1],

@@ -19,6 +19,7 @@ from typing import Any
 from patchyard.clients.boot import boot_id
 from patchyard.clients.filesystems import is_same_mount, mount_id
 from patchyard.clients.syncing import sync_folder
+from patchyard.toolbox.wire import loaded
 
 TOKEN_BYTES = 16
 TOKEN = re.compile(rf"[0-9a-f]{{{2 * TOKEN_BYTES}}}")
@@ -105,8 +106,8 @@ class Moves:
 
     def _read(self, line: str) -> None:
         try:
-            row = json.loads(line)
-        except ValueError:  # the end of what a power cut left
+            row = loaded(line)
+        except ValueError:  # the end of what a power cut left, or none of ours
             return
         if isinstance(row, dict):
             if self._place is not None and not _is_here(row, self._place.parent):

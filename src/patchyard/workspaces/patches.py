@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from patchyard.clients.placer import Placer
-from patchyard.clients.reader import OPEN_FILE
+from patchyard.clients.reader import OPEN_FILE, plain_file
 from patchyard.clients.syncing import sync_folders_above
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
@@ -71,11 +71,8 @@ def write(trees: GitTrees, base: Base, changeset: ChangeSet, intent: Receipt) ->
 
 
 def _sync(name: str, at: int) -> None:
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
-    try:
+    with plain_file(name, dir_fd=at) as (descriptor, _):
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
     sync_folders_above([name], Path(f"/proc/self/fd/{at}"))
 
 

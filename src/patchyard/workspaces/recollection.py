@@ -15,6 +15,7 @@ from typing import Any
 
 from patchyard.clients.listings import Listings
 from patchyard.domain.retention import store_key
+from patchyard.toolbox.wire import loaded
 from patchyard.workspaces.indexed import Indexes
 
 FORM = "1"  # of the file
@@ -81,7 +82,7 @@ def _content(place: Path) -> dict[str, Any]:
     head, _, body = place.read_bytes().partition(b"\n")
     if head != _head(body):
         raise ValueError(place)
-    said = json.loads(body)
+    said = loaded(body)
     if not isinstance(said, dict):
         raise TypeError(place)
     return said

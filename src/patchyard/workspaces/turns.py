@@ -25,6 +25,7 @@ from pathlib import Path
 from patchyard.clients.locks import LOOK_S, PAUSE_S, holders, is_at, locked_patiently
 from patchyard.clients.process import ProcessRef, identify, read_stat
 from patchyard.domain.errors import Conflict, StateRefusal
+from patchyard.toolbox.wire import loaded
 
 LOCK = "patchyard.lock"
 STOPPED_S = 10.0  # how long a holder that is stopped is waited for
@@ -263,7 +264,7 @@ def _holder(place: Path) -> Holder | None:
     """Return who has signed the lock and still runs, as far as that can be seen from here."""
     try:
         with open(place, "rb", opener=lambda path, _: os.open(path, OPENED)) as file:
-            row = json.loads(file.read(MAX_NOTE_BYTES))
+            row = loaded(file.read(MAX_NOTE_BYTES))
         found = Holder(
             pid=int(row["pid"]),
             started=int(row["started"]),

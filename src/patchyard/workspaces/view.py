@@ -15,9 +15,10 @@ from pathlib import Path
 from patchyard.clients.foreign_git import VIEWED, ForeignGit
 from patchyard.clients.git import Finished, Git, failure
 from patchyard.clients.git_files import MAX_INDEX_BYTES, require_plain
+from patchyard.clients.reader import plain_file
 from patchyard.clients.scratch import scratch
 from patchyard.clients.treewriter import chunks_of
-from patchyard.domain.errors import UsageError
+from patchyard.domain.errors import UsageError, WorkFailed
 from patchyard.workspaces.indexed import Indexed
 from patchyard.workspaces.source import Source
 from patchyard.workspaces.store import Store, parts
@@ -185,10 +186,11 @@ XDG_KEY = "patchyard.xdg"
 
 def _read_rules(place: Path) -> bytes:
     try:
-        if not place.is_file() or place.stat().st_size > MAX_RULES_BYTES:
-            return b""
-        content = place.read_bytes()
-    except OSError:
+        with plain_file(place, follows=True) as (descriptor, status):
+            if status.st_size > MAX_RULES_BYTES:
+                return b""
+            content = b"".join(chunks_of(descriptor, status.st_size))
+    except (OSError, WorkFailed):  # not there, no file, or cut short just now
         return b""
     if all(not line.strip() or line.startswith(b"#") for line in content.splitlines()):
         return b""
