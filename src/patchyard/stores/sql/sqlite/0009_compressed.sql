@@ -1,0 +1,2 @@
+-- No table changes. Contents that are mostly zeros, and long values of events, are compressed from
+-- here on, which older versions would take for damage: they refuse the database by its number.
