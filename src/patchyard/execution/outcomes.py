@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from patchyard.domain.errors import PatchyardError, UsageError
 
 ROWS = "rows"  # of a field's metadata: the record of each of its rows
+COUNTS = "counts"  # of a field: a mapping of numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +159,10 @@ class CommandResult(Outcome):
     security_level: str = ""  # SAFE, APPROVAL_REQUIRED or BLOCKED: a hint, nothing is refused by it
     elapsed_s: float = 0.0
     truncated: bool = False
+    limit: str = ""  # of the environment, which it hit: memory, disk, processes, ...
+    usage: Mapping[str, float] = field(  # what it used, as far as that is counted
+        default_factory=dict, metadata={COUNTS: True}
+    )
 
 
 Result = TypeVar("Result", bound=Outcome)
@@ -195,9 +200,16 @@ def _claims(kind: Any, payload: Mapping[str, Any], *, leaving: frozenset[str]) -
         rows = each.metadata.get(ROWS)
         if rows is not None:
             fitting[each.name] = _rows(rows, value)
+        elif COUNTS in each.metadata:
+            fitting[each.name] = _counts(value)
         elif _is_like(value, each.default):
             fitting[each.name] = value
     return fitting
+
+
+def _counts(value: object) -> Mapping[str, float]:
+    said = value if isinstance(value, Mapping) else {}
+    return {str(name): each for name, each in said.items() if type(each) in {int, float}}
 
 
 def _rows(kind: Any, value: object) -> tuple[Any, ...]:
@@ -220,6 +232,7 @@ def _is_like(value: object, default: object) -> bool:
 
 
 __all__ = [
+    "COUNTS",
     "ROWS",
     "CodePiece",
     "CodebaseSearchResult",

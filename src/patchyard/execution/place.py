@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from patchyard.contracts.environment import Environment, Toolbox
 from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.engine.answers import answer_in_time, whole
+from patchyard.engine.metering import as_bounded, ended_by_limit, metered
 from patchyard.engine.parting import in_time, let_go, parting
 from patchyard.execution.cloning import give_to
 
@@ -57,9 +59,11 @@ class Place:
         return self._open is not None
 
     async def _started(self) -> Open:
-        handle = await self._environment.start(self.spec)
+        started = await self._environment.start(self.spec)
+        handle = replace(started, details=as_bounded(started, self.spec))
         try:
-            return handle, await self._environment.attach(handle)
+            toolbox = await self._environment.attach(handle)
+            return handle, metered(self._environment, handle, toolbox)
         except BaseException:
             self._leaving.append(handle)
             await self._end_leaving()
@@ -74,6 +78,7 @@ class Place:
     async def call(self, op: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
         """Carry out one operation, once, and return the toolbox's answer.
 
+        The limits that are held from outside are looked at meanwhile; one that was hit is named.
         Raises EnvironmentUnavailable or EnvironmentBroken where nothing was sent, LostCall where
         it is not known whether it was carried out. Cancelled, it kills what the call has started.
         """
@@ -83,6 +88,8 @@ class Place:
             payload = await answer_in_time(toolbox.call(call_id, op, args), args, op=op)
         except EnvironmentBroken as error:
             await self._lose(opened)
+            if (stopped := ended_by_limit(error)) is not None:
+                return stopped
             raise LostCall(error.message, hint=error.hint) from error
         except asyncio.CancelledError:
             await _cancel(toolbox, call_id)
