@@ -45,7 +45,7 @@ def limits_in_force(
 
 
 def adjustable_in(settings: Configuration, limits: PlanLimits) -> tuple[str, ...]:
-    """Return which of a plan's `limits` nobody set: what the strategy says may move them."""
+    """Return which of a plan's `limits` were left unset: what the strategy says may move them."""
     usual, unset = PlanLimits(), []
     for key, name in BOUNDS.items():
         is_usual = getattr(limits, name) == getattr(usual, name)

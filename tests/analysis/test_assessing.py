@@ -301,5 +301,5 @@ async def test_people_hear_of_it_while_it_happens_and_explain_says_why(
     for event in site.heard:
         spoken(event)
     spoken.flush()
-    line = "task: tests, small; limits, which nobody set: 2.5 USD, 101 steps, 1h; the role tester"
+    line = "task: tests, small; unset limits: 2.5 USD, 101 steps, 1h; the role tester"
     assert line in capsys.readouterr().err

@@ -286,7 +286,7 @@ def _credential(rule: SecretRule, environ: Mapping[str, str], *, has_scheme: boo
 
 
 def safe_directories(path: str) -> bytes:
-    """Return a configuration in which git may read one repository, whoever owns it."""
+    """Return a configuration in which git may read one repository, of any owner."""
     written = b"[safe]\n"
     for place in (path, f"{path.rstrip('/')}/.git"):
         quoted = os.fsencode(place).replace(b"\\", b"\\\\").replace(b'"', b'\\"')

@@ -43,7 +43,7 @@ def never() -> bool:
 
 
 class LookStopped(Exception):
-    """Nobody wants the rest of a look; what it has kept so far is kept."""
+    """The rest of a look is not wanted; what it has kept so far is kept."""
 
 
 class Workspaces(Protocol):

@@ -15,7 +15,7 @@ from patchyard.domain.limit_settings import BOUNDS, LimitSettings, shown, within
 
 W = TypeVar("W", bound=StrEnum)
 
-ADJUSTABLE = ("usd", "steps", "seconds")  # limits that a complexity may move, where nobody set them
+ADJUSTABLE = ("usd", "steps", "seconds")  # unset limits that a complexity may move
 LOW_USD = 2.5  # that a small task has left at most
 LOW_STEPS = 100  # likewise
 HIGH_STEPS = 400
@@ -45,7 +45,7 @@ class TaskAssessed:
     kind: TaskKind | None = None
     complexity: Complexity | None = None
     role: str = ""  # that is proposed; empty: none is
-    limits: PlanLimits | None = None  # from now on, of those that nobody set; None: as they were
+    limits: PlanLimits | None = None  # from now on, of those left unset; None: as they were
 
 
 AnalysisEvent = TaskAnalysed | TaskAssessed
@@ -120,7 +120,7 @@ def consequences(assessed: TaskAssessed) -> tuple[str, ...]:
             for key, name in BOUNDS.items()
             if name in ADJUSTABLE and said[name] is not None
         ]
-        told.append(f"limits, which nobody set: {', '.join(moved)}")
+        told.append(f"unset limits: {', '.join(moved)}")
     if assessed.role:
         told.append(f"the role {assessed.role} is for such tasks (`agents run --role`)")
     return tuple(told)

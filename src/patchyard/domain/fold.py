@@ -108,7 +108,7 @@ def _analysed(state: PlanState, event: TaskAnalysed, _version: int) -> PlanState
 
 
 def _assessed(state: PlanState, event: TaskAssessed, _version: int) -> PlanState:
-    """Limits that somebody has set meanwhile stay as they are."""
+    """Limits that were set by hand meanwhile stay as they are."""
     spec, said = state.known, event.limits
     if said is not None:
         anew = {name: getattr(said, name) for name in spec.adjustable}
@@ -272,7 +272,7 @@ def _declared(state: PlanState, event: InvariantDeclared, _version: int) -> Plan
 
 def _limited(state: PlanState, event: LimitsChanged, _version: int) -> PlanState:
     steered = replace(state.steered, heard=max(state.steered.heard, event.word))
-    spec = replace(state.known, limits=event.limits, adjustable=())  # somebody set them
+    spec = replace(state.known, limits=event.limits, adjustable=())  # they were set by hand
     return replace(state, spec=spec, steered=steered)
 
 

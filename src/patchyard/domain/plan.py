@@ -138,7 +138,7 @@ class PlanSpec:
     model: str = ""  # PROVIDER:MODEL; empty: chosen when needed
     models: str = ""  # text of the repository's models.yaml, where it was trusted
     role: str = "developer"
-    is_role_given: bool = True  # False: nobody named one, so that another may be proposed
+    is_role_given: bool = True  # False: none was named, so that another may be proposed
     charter: Role = field(default_factory=lambda: Role(name="developer"))  # what the role says
     team: tuple[Role, ...] = ()  # who looks at the proven work, in this order
     askable: tuple[Role, ...] = ()  # whom its actor can put questions to
@@ -163,7 +163,7 @@ class PlanSpec:
     gates: tuple[Gate, ...] = ()
     invariants: tuple[Invariant, ...] = ()
     limits: PlanLimits = field(default_factory=PlanLimits)
-    adjustable: tuple[str, ...] = ()  # of `limits`: nobody set them, the strategy's word may count
+    adjustable: tuple[str, ...] = ()  # of `limits`: left unset; the strategy may move them
     environment_limits: EnvironmentLimits = field(default_factory=EnvironmentLimits)  # typed
     usual_limits: EnvironmentLimits = field(default_factory=EnvironmentLimits)  # project and files
     rounds: int = 3  # how often a failed proof goes back to the actor

@@ -62,7 +62,7 @@ class Following:
         self._deadline.set(limits.seconds)
 
     async def _made_with(self) -> PlanLimits:
-        """Return the limits of the elder before somebody set them anew, not its own strategy."""
+        """Return the limits of the elder before they were set by hand, not its own strategy."""
         made = PlanLimits()
         for _, _, event in await self._elder.ledger.events():
             if isinstance(event, PlanCreated):

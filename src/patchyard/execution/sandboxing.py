@@ -41,7 +41,7 @@ class SandboxConfig:
     is_writable: bool = True
     image: str = ""  # of a container; of a machine the folder with its kernel
     address: str = ""  # of an SSH host: [user@]host[:port]
-    variables: Mapping[str, str] = field(default_factory=dict)  # whoever is inside can read them
+    variables: Mapping[str, str] = field(default_factory=dict)  # all that runs inside can read them
     limits: Limits | EnvironmentLimits = field(default_factory=Limits)
     mounts: tuple[Mount | str, ...] = ()  # further places: PATH[:ro|rw], or a Mount
     network: NetworkSettings = field(default_factory=NetworkSettings)  # which hosts, how much

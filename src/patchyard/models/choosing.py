@@ -51,7 +51,7 @@ async def choose(
 ) -> Choice:
     """Return the model by the order: named, role, configured, shipped, Ollama, vendor key.
 
-    What a role prefers for the `kind` of task goes before the role's chain; where nobody said which
+    What a role prefers for the `kind` of task goes before the role's chain; where no one is known
     that is, it is guessed by the words of `task`.
 
     A chain that is shipped for the role counts as far as its models are there.

@@ -134,7 +134,7 @@ class Catalogue:
         return self.providers[name]
 
     def require(self, name: str) -> None:
-        """Raise UsageError or UnknownName unless `name` can be opened; nobody is asked.
+        """Raise UsageError or UnknownName unless `name` can be opened; no server is asked.
 
         The module of a package's provider is imported.
         """
