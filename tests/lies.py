@@ -13,7 +13,7 @@ from typing import Any
 
 from patchyard.clients import toolbox_options
 from patchyard.clients.frame_claims import FRAMES
-from patchyard.toolbox.wire import HEADER, MAX_FRAME_BYTES
+from patchyard.toolbox.wire import HEADER, MAX_FRAME_BYTES, PROTOCOL
 
 __all__ = [
     "ANY",
@@ -222,7 +222,7 @@ def _streams() -> Iterator[Lie]:
         "output": frame(say="output", call_id="$CALL", stream="stdout", text="x" * 1000),
         "output of no call": frame(say="output", call_id="none", stream="stdout", text="x"),
         "results of no call": frame(say="result", call_id="none", result=DONE),
-        "greetings": frame(say="hello", protocol=1),
+        "greetings": frame(say="hello", protocol=PROTOCOL),
         "words of no kind": frame(say="progress", share=0.5),
     }.items():
         yield _silent(f"endless {name}", [{**said, "times": -1}])
@@ -257,7 +257,7 @@ def _ids() -> Iterator[Lie]:
 def _greetings() -> Iterator[Lie]:
     """Lies of the next connection, and the result of the call that is sent over it."""
     for name, steps, expected in (
-        ("another version", [frame(say="hello", protocol=2)], BROKEN),
+        ("another version", [frame(say="hello", protocol=PROTOCOL + 1)], BROKEN),
         ("two greetings", [HONEST, frame(say="hello", protocol=99)], IGNORED),
         ("a result in place of a greeting", [frame(say="result", call_id="c", result=DONE), CLOSE],
          BROKEN),

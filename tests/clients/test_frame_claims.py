@@ -9,6 +9,7 @@ import pytest
 
 from patchyard import toolbox
 from patchyard.clients.frame_claims import FRAMES, checked
+from patchyard.toolbox.wire import PROTOCOL
 
 SAID = re.compile(r'"say": "([a-z]+)"')
 MODULES = ("connection", "server")  # all that speaks to an engine's client
@@ -44,9 +45,9 @@ def test_a_frame_of_no_kind_says_nothing(say: object) -> None:
         {"say": "listening", "port": 65_536},
         {"say": "hello", "protocol": True},
         {"say": "hello", "protocol": 1.0},
-        {"say": "hello", "protocol": 1, "pid": -1},
-        {"say": "hello", "protocol": 1, "shell": "x" * 100_000},
-        {"say": "hello", "protocol": 1, "walls": []},
+        {"say": "hello", "protocol": PROTOCOL, "pid": -1},
+        {"say": "hello", "protocol": PROTOCOL, "shell": "x" * 100_000},
+        {"say": "hello", "protocol": PROTOCOL, "walls": []},
         {"say": "output", "call_id": "c", "stream": ["stdout"], "text": "x"},
         {"say": "result", "call_id": "c", "result": {"a": [[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]}},
         {"say": "error", "message": [[]]},

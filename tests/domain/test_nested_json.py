@@ -29,9 +29,12 @@ NAMED = (
     "RecursionError is caught there, and the value goes no further than a journal or a recording"
 )
 READERS = {
+    "clients/clones.py": "RecursionError is caught there; a file of our own",
     "clients/written_calls.py": "the value is dropped: only the error counts, RecursionError too",
     "contracts/journal.py": NAMED,
+    "engine/packing.py": "RecursionError is caught there, or bodies by their digest",
     "engine/rows.py": "bodies by their digest, which the engine wrote",
+    "execution/providers.py": "RecursionError is caught there",
     "models/recorded.py": NAMED,
     "probing/victims.py": OWN_WORDS,
     "stores/process_bus.py": OWN_WORDS,

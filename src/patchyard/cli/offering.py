@@ -18,6 +18,7 @@ from patchyard.cli.working import made_plan
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import PatchyardError, StateRefusal, UnknownName, UsageError
 from patchyard.domain.plan import MANUAL, State
+from patchyard.domain.views import held
 from patchyard.engine.directing import Directing
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.finding import find_plan, list_plans
@@ -105,7 +106,7 @@ class Offer:
             await asyncio.wait([running], timeout=min(wait_s, WAIT_S))
         async with self._ledger(found) as (_, ledger):
             data = await plan_data(ledger)
-        told = {key: data[key] for key in TOLD}
+        told = held({key: data[key] for key in TOLD})
         is_running = running is not None and not running.done()
         return {**told, "is_running": is_running, "stopped_by": self._ended.get(found, "")}
 

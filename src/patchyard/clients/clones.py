@@ -244,7 +244,7 @@ class _Work:
         """Whether the packs are there that the last fetch left; what one lacks no fetch brings."""
         try:
             known = json.loads((self._at / PACKS).read_bytes())
-        except (OSError, ValueError):  # the fetch before was killed: nothing is known
+        except (OSError, ValueError, RecursionError):  # the fetch before was killed: all is new
             return False
         now = self._packs()
         return all(now.get(name) == size for name, size in known.items())
