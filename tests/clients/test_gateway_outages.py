@@ -131,7 +131,7 @@ async def test_a_kept_page_stands_in_for_an_index_that_is_away(scheme: str, tmp_
         own = settings(made, scheme, tmp_path)
         async with gate(tmp_path, **own) as inside:
             before = await inside.get(PLACE)
-    async with gate(tmp_path, **own) as inside:  # nobody listens there any more
+    async with gate(tmp_path, **own) as inside:  # no server listens there any more
         after = await inside.get(PLACE)
         other = await inside.get("/pypi/simple/other/")
     assert (before.status, after.status) == (200, 200)

@@ -38,7 +38,7 @@ class CallWindow:
 
 
 def never() -> bool:
-    """Nobody stops a look."""
+    """Return False: a look is not stopped."""
     return False
 
 
