@@ -136,7 +136,10 @@ def test_a_container_that_does_not_serve_is_told(
             assert hosting.run(run, base, place) == {"failed": failed, "said": said}
         assert hosting.end({**run, "root": None, "boot": ""}, base, place)["has_ended"]
     monkeypatch.setattr(containing, "STARTING_S", 0.0)
-    hosting.create(asked, base, place)
+    waiting = [*asked["config"]["Entrypoint"], "-c", "import time; time.sleep(600)"]
+    hosting.create(
+        {**asked, "config": {**asked["config"], "Entrypoint": waiting, "Cmd": []}}, base, place
+    )
     assert hosting.run(run, base, place) == {"failed": "an answer", "said": ""}
     assert hosting.end({**run, "root": None, "boot": ""}, base, place)["has_ended"]
     monkeypatch.setattr(engines, "ANSWER_S", 1.0)
