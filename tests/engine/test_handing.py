@@ -50,6 +50,25 @@ async def test_the_rest_is_applied_after_a_part_and_both_are_taken_back(site: Wo
         assert (new.exists(), rest.exists()) == (False, False)
 
 
+async def test_a_hand_over_of_many_files_is_journalled_packed_and_taken_back(
+    site: Worksite,
+) -> None:
+    many = call("execute_command", command="mkdir d; for n in $(seq 400); do echo $n >d/$n; done")
+    async with site.open() as (equipment, workflow):
+        plan_id = await run(site, workflow, many)
+        ledger = await site.ledger(equipment, plan_id)
+        receipt = await Handing(equipment, ledger).apply("worktree")
+        assert receipt is not None
+        assert len(receipt.touched) == 400
+        for body in (each.record for each in ledger.state.handed):
+            assert "undo/edits" in {name for name, _ in await ledger.parts(body)}
+        again = await site.ledger(equipment, plan_id)
+        assert await Handing(equipment, again).apply("worktree") == receipt
+        assert len(list((site.repository / "d").iterdir())) == 400
+        assert (await Handing(equipment, again).unapply()) == receipt.touched
+        assert not (site.repository / "d").exists()
+
+
 async def test_the_same_apply_again_is_the_same_receipt_and_is_taken_back_once(
     site: Worksite,
 ) -> None:

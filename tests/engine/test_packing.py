@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from patchyard.clients.clock import SystemClock
+from patchyard.contracts.handover import Receipt
 from patchyard.contracts.journal import StoredEvent
 from patchyard.domain.body import Body
 from patchyard.domain.changeset import Change, ChangeSet, ChangeStatus, Finding, FindingKind
@@ -32,6 +33,7 @@ from patchyard.engine.packing import (
 from patchyard.engine.rows import from_row, read_body, read_record, to_row
 from patchyard.stores.purse import SQLitePurse
 from patchyard.stores.sqlite import SQLiteJournal
+from patchyard.workspaces.edits import Edit
 
 CLOCK = SystemClock()
 MANY = 2 * PIECE + 7
@@ -83,6 +85,35 @@ def test_a_long_change_set_is_read_back_as_it_was(files: int, findings: int) -> 
     assert value_of(data) == in_full(whole)
 
 
+def receipt(files: int) -> Receipt:
+    edits = [
+        Edit(path=f"d/{n}\udcff", before=None, after=("100644", "e" * 40)) for n in range(files)
+    ]
+    return Receipt(
+        to="worktree",
+        is_done=True,
+        touched=tuple(edit.path for edit in edits),
+        undo={"edits": [edit.as_list() for edit in edits], "token": "t", "index": []},
+    )
+
+
+@pytest.mark.parametrize("files", [FEW + 1, PIECE, MANY])
+def test_a_long_part_in_an_object_of_the_value_is_packed_too(files: int) -> None:
+    whole = receipt(files)
+    data = packed(whole)
+    pieces = [(name, len(piece)) for name, piece in parts_of(data) if name]
+    assert {name for name, _ in pieces} == {"touched", "undo/edits"}
+    assert max(length for _, length in pieces) <= PIECE
+    assert record_of(Receipt, data) == whole
+    assert value_of(data) == in_full(whole)
+    assert len({id(row[4]) for row in record_of(Receipt, data).undo["edits"]}) == 1
+
+
+def test_a_name_with_the_sign_between_object_and_part_is_no_part_of_another() -> None:
+    whole = {"a": {"b": list(range(FEW + 1))}, "a/b": list(range(FEW + 2)), "c/d": [0] * (FEW + 1)}
+    assert value_of(packed(whole)) == whole
+
+
 def test_a_short_change_set_stays_plain_json() -> None:
     body = packed_body(changeset(FEW))
     assert type(body) is Body
@@ -124,6 +155,15 @@ def test_a_change_has_no_dictionary_of_its_own() -> None:
 def test_what_does_not_fit_is_named(data: bytes) -> None:
     with pytest.raises(JournalBroken):
         record_of(ChangeSet, data)
+
+
+@pytest.mark.parametrize(
+    "lines", [b'"touched"\n[7]\n', b'"undo/none"\n[7]\n', b'"usage/x"\n[7]\n', b'"undo"\n[7]\n']
+)
+def test_a_long_part_that_has_no_place_in_a_receipt_is_named(lines: bytes) -> None:
+    first = json.dumps(in_full(receipt(0))).encode() + b"\n"
+    with pytest.raises(JournalBroken):
+        record_of(Receipt, MARK + zlib.compress(first + lines))
 
 
 async def test_a_journal_gives_back_what_is_packed(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.commit_message import commit_message
 from patchyard.domain.errors import GuardRefused, PatchyardError, StateRefusal
 from patchyard.domain.events import Applied, ApplyIntended, Moved, Unapplied
-from patchyard.domain.meanings import restored
 from patchyard.domain.names import chosen_paths
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.usage import usage_data
@@ -16,7 +15,7 @@ from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import failure_of, require_result
-from patchyard.engine.rows import body_of
+from patchyard.engine.packing import packed_body
 
 
 class Handing:
@@ -74,7 +73,7 @@ class Handing:
         """Return the receipt of the same hand-over, when it was done before."""
         for each in self._ledger.state.handed:
             if each.to == to and not each.is_partial:
-                receipt = restored(Receipt, await self._ledger.value(each.record))
+                receipt = await self._ledger.loaded(each.record, Receipt)
                 if not name or receipt.reference in {None, name}:
                     return receipt
         return None
@@ -99,7 +98,7 @@ class Handing:
         gone: list[str] = []
         base = self._ledger.state.base
         for each in self._ledger.state.handed:
-            receipt = restored(Receipt, await self._ledger.value(each.record))
+            receipt = await self._ledger.loaded(each.record, Receipt)
             try:
                 if base is None or await self._equipment.handover.is_there(base, receipt):
                     continue
@@ -151,13 +150,13 @@ class Handing:
                     hint=f"finish it first: `agents plan resume {self._ledger.plan_id}`, or take"
                     f" it back: `agents plan unapply {self._ledger.plan_id}`",
                 )
-            return restored(Receipt, await self._ledger.value(known.record))
+            return await self._ledger.loaded(known.record, Receipt)
         intent = await self._equipment.handover.plan(base, changeset, order)
         await self._ledger.record(
             ApplyIntended(
                 to=order.to,
                 changeset_id=changeset.id,
-                record=body_of(intent),
+                record=packed_body(intent),
                 name=order.name,
                 paths=order.paths,
             )
@@ -188,7 +187,7 @@ class Handing:
         applied = Applied(
             to=receipt.to,
             changeset_id=changeset.id,
-            record=body_of(receipt),
+            record=packed_body(receipt),
             is_partial=is_partial,
         )
         step = (Phase.EXECUTE, State.COMPLETE) if is_partial else (Phase.APPLY, State.APPLIED)
@@ -213,7 +212,7 @@ class Handing:
                 hint=f"`agents plan apply {self._ledger.plan_id}` applies it",
             )
         base, changeset = await self.changeset()
-        receipt = restored(Receipt, await self._ledger.value(applied.record))
+        receipt = await self._ledger.loaded(applied.record, Receipt)
         async with self._equipment.handover.turn(base), self._ledger.sole():
             return await whole(self._taken_back(base, changeset, receipt))
 
@@ -229,7 +228,7 @@ class Handing:
         self, base: Base, changeset: ChangeSet, known: ApplyIntended
     ) -> Sequence[str]:
         """Take back what is in of a hand-over cut short; the plan stands before it then."""
-        intent = restored(Receipt, await self._ledger.value(known.record))
+        intent = await self._ledger.loaded(known.record, Receipt)
         paths = await self._equipment.handover.take_back(base, changeset, intent)
         here = self._ledger.state.state
         moves = [Moved(phase=Phase.APPLY, state=State.QUEUED)] if here == State.ERRORED else []

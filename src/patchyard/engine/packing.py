@@ -3,8 +3,8 @@
 A change set of 140,000 files is 50 MB of JSON, and several times that as Python values. A value
 with a long part is therefore kept as `MARK` and a zlib stream of JSON lines: first the value with
 its long parts empty, then for each of these its name and pieces of it, lists or objects of at most
-`PIECE` entries. Only one piece is held as JSON at a time. A value without a long part is plain
-JSON, as before.
+`PIECE` entries. A part that lies in an object of the value has the name `object/part`. Only one
+piece is held as JSON at a time. A value without a long part is plain JSON, as before.
 """
 
 import dataclasses
@@ -26,6 +26,7 @@ from patchyard.domain.meanings import restored
 MARK = b"PATCHYARD-PACKED-1\n"  # begins a packed value; no JSON begins so
 FEW = 300  # entries of a part that is not long
 PIECE = 500  # entries that are JSON at a time
+INNER = "/"  # between an object of a value and a long part in it
 CHUNK_BYTES = 64 * 1024  # unpacked at a time
 
 T = TypeVar("T")
@@ -42,11 +43,10 @@ class PackedBody(Body):
 def packed_body(value: Any) -> Body:
     """Return a record or a mapping for an event, packed where a part of it is long."""
     whole = _fields(value)
-    long = {name: part for name, part in whole.items() if _is_long(part)}
+    long = dict(_long_parts(whole))
     if not long:
         return Body(value=in_full(value))
-    rest = {name: part for name, part in whole.items() if name not in long}
-    data = b"".join(_packed(rest, long))
+    data = b"".join(_packed(whole, long))
     return PackedBody(digest=hashlib.sha256(data).hexdigest(), size=len(data), data=data)
 
 
@@ -63,10 +63,12 @@ def value_of(data: bytes) -> Any:
     for name, piece in parts_of(data):
         if not name:
             value = piece
-        elif isinstance(piece, dict):
-            value[name].update(piece)
+            continue
+        above, last = _held(value, name)
+        if isinstance(piece, dict):
+            above[last].update(piece)
         else:
-            value[name].extend(piece)
+            above[last].extend(piece)
     return value
 
 
@@ -91,21 +93,25 @@ def record_of(record: type[T], data: bytes) -> T:
     """Return the record that was packed, or kept as JSON. Raises JournalBroken where none fits."""
     if not is_packed(data):
         return restored(record, json.loads(data))
-    made: T | None = None
+    first: dict[str, Any] | None = None
     long: dict[str, list[Any]] = {}
-    before: dict[str, Any] = {}
+    before: dict[Any, Any] = {}
     for name, piece in parts_of(data):
-        if made is None:
-            made = restored(record, piece)
-        elif name in (kinds := _kinds(record)):
-            shared = [_shared(each, before) for each in piece]
-            long.setdefault(name, []).extend(restored(kinds[name], each) for each in shared)
+        if first is None:
+            first = piece
+            continue
+        shared = [_shared(each, before) for each in piece]
+        if name in (kinds := _kinds(record)):
+            long.setdefault(name, []).extend(_entries(kinds[name], shared))
+        elif _is_inner(record, name):
+            above, last = _held(first, name)
+            above[last].extend(shared)
         else:
             raise JournalBroken(f"{record.__name__} has no long part {name}")
-    if made is None:
+    if first is None:
         raise JournalBroken(f"a packed {record.__name__} of the journal is empty")
     parts: dict[str, Any] = {name: tuple(items) for name, items in long.items()}
-    whole: T = dataclasses.replace(typing.cast("Any", made), **parts)
+    whole: T = dataclasses.replace(typing.cast("Any", restored(record, first)), **parts)
     return whole
 
 
@@ -124,19 +130,23 @@ async def data_of(journal: Journal, body: Body) -> bytes | None:
     return None if body.digest is None else await journal.body(body.digest)
 
 
-def _packed(rest: Mapping[str, Any], long: Mapping[str, Any]) -> Iterator[bytes]:
+def _packed(whole: Mapping[str, Any], long: Mapping[str, Any]) -> Iterator[bytes]:
     yield MARK
     packer = zlib.compressobj(1)
-    for line in _said(rest, long):
+    for line in _said(whole, long):
         yield packer.compress(json.dumps(line, separators=(",", ":")).encode() + b"\n")
     yield packer.flush()
 
 
-def _said(rest: Mapping[str, Any], long: Mapping[str, Any]) -> Iterator[Any]:
-    empty: dict[str, Any] = {
-        name: {} if isinstance(part, Mapping) else [] for name, part in long.items()
-    }
-    yield in_full({**rest, **empty})
+def _said(whole: Mapping[str, Any], long: Mapping[str, Any]) -> Iterator[Any]:
+    empty = dict(whole)
+    for name, part in long.items():
+        above = name.partition(INNER)[0]
+        if name not in whole:
+            empty[above] = dict(empty[above])
+        held, last = _held(empty, name)
+        held[last] = {} if isinstance(part, Mapping) else []
+    yield in_full(empty)
     for name, part in long.items():
         yield name
         is_object = isinstance(part, Mapping)
@@ -168,24 +178,66 @@ def _fields(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def _long_parts(whole: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the long parts of a value and of the objects in it, each with its name."""
+    for name, part in whole.items():
+        if _is_long(part):
+            yield name, part
+        elif isinstance(part, Mapping):
+            for key, inner in part.items():
+                if _is_long(inner) and f"{name}{INNER}{key}" not in whole:
+                    yield f"{name}{INNER}{key}", inner
+
+
+def _held(value: dict[str, Any], name: str) -> tuple[dict[str, Any], str]:
+    """Return the object that holds the part `name` of a value, and its name there.
+
+    Raises JournalBroken where there is none.
+    """
+    if name in value:
+        return value, name
+    above, _, last = name.partition(INNER)
+    held = value.get(above)
+    if not isinstance(held, dict) or last not in held:
+        raise JournalBroken(f"a packed value of the journal has no part {name}")
+    return held, last
+
+
+def _is_inner(record: type, name: str) -> bool:
+    """Whether the part lies in a field of the record that is an object of any values."""
+    above, inner, _ = name.partition(INNER)
+    return bool(inner) and typing.get_type_hints(record).get(above) == Mapping[str, Any]
+
+
+def _entries(kind: type, piece: list[Any]) -> list[Any]:
+    """Return the entries of a long part: text as it is, anything else as the record it is."""
+    if kind is not str:
+        return [restored(kind, each) for each in piece]
+    if not all(type(each) is str for each in piece):
+        raise JournalBroken("a packed value of the journal has no text where text belongs")
+    return piece
+
+
 def _is_long(part: Any) -> bool:
     is_many = isinstance(part, (Mapping, Sequence)) and not isinstance(part, (str, bytes))
     return is_many and len(part) > FEW
 
 
 def _kinds(record: type) -> Mapping[str, type]:
-    """Return the records of the parts that may be long: those that are tuples of records."""
-    hints = typing.get_type_hints(record)
-    return {
-        name: typing.get_args(hint)[0]
-        for name, hint in hints.items()
-        if typing.get_origin(hint) is tuple and dataclasses.is_dataclass(typing.get_args(hint)[0])
-    }
+    """Return the kinds of the parts that may be long: tuples of records or of text."""
+    found: dict[str, type] = {}
+    for name, hint in typing.get_type_hints(record).items():
+        entry = typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else None
+        if entry is str or dataclasses.is_dataclass(entry):
+            found[name] = typing.cast("type", entry)
+    return found
 
 
-def _shared(entry: Any, before: dict[str, Any]) -> Any:
+def _shared(entry: Any, before: dict[Any, Any]) -> Any:
     """Let an entry share the words that it has in common with the one `before`: modes, ids."""
-    for name, value in entry.items() if isinstance(entry, dict) else ():
+    if not isinstance(entry, (dict, list)):
+        return entry
+    for name, value in entry.items() if isinstance(entry, dict) else enumerate(entry):
         if name in before and value == before[name]:
             entry[name] = before[name]
         else:

@@ -273,7 +273,7 @@ async def _applied(ledger: Ledger) -> dict[str, Any] | None:
     applied = ledger.state.applied
     if applied is None:
         return None
-    receipt = await ledger.value(applied.record)
+    receipt = next(piece for _, piece in await ledger.parts(applied.record))
     return {"to": applied.to, "reference": receipt.get("reference")}
 
 

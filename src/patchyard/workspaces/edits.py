@@ -18,7 +18,7 @@ MAX_MERGED_BYTES = 32 * 1024 * 1024
 BINARY_LOOK_BYTES = 8000  # git's own rule: a NUL among the first bytes
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Edit:
     """One path as it is and as it is to be; None: not there."""
 
@@ -45,7 +45,7 @@ class Edit:
         return Edit(path=self.path, before=self.after, after=self.before)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
     """What the change set does to one path."""
 

@@ -26,7 +26,15 @@ from patchyard.workspaces.clearance import as_it_lies, require_allowed
 from patchyard.workspaces.commits import UserRepository, commit, tree_with
 from patchyard.workspaces.edits import Edit, Wanted, decode, nothing_at, resolve, wanted
 from patchyard.workspaces.landing import Site, onto_checkout
-from patchyard.workspaces.merging import follow, merge, move_index, move_ref, require_as_planned
+from patchyard.workspaces.merging import (
+    follow,
+    is_passed_by,
+    merge,
+    move_index,
+    move_ref,
+    require_as_planned,
+    require_movable,
+)
 from patchyard.workspaces.moves import Moves, new_token, token_of
 from patchyard.workspaces.pinned import GitTrees, is_there
 from patchyard.workspaces.store import Store
@@ -224,14 +232,21 @@ class GitHandOver:
         if is_done:  # the ref moves last
             move_ref(user, intent)
         else:
-            self._write(tree, user, intent, like=base.tree)
+            self._write(tree, user, intent, edits, like=base.tree)
         self._settled.setdefault(base.repository, []).append(moves)
         others = tree.of_others(edits, like=base.tree)
         return _without(intent, {edit.path for edit in others})
 
-    def _write(self, tree: WorkTree, user: UserRepository, intent: Receipt, *, like: str) -> None:
+    def _write(
+        self,
+        tree: WorkTree,
+        user: UserRepository,
+        intent: Receipt,
+        edits: Sequence[Edit],
+        *,
+        like: str,
+    ) -> None:
         """Write work tree, index and ref, or nothing of them."""
-        edits = decode(intent.undo["edits"])
         try:
             check = partial(require_as_planned, user, intent)
             done = tree.carry_out(edits, like=like, check=check)
@@ -264,9 +279,9 @@ class GitHandOver:
         git = self._trees.git_of(base)
         user = UserRepository(store.source, git)
         undo = receipt.undo
-        is_passed = not receipt.is_done and _is_passed(user, receipt)
+        is_passed = not receipt.is_done and is_passed_by(user, receipt)
         if receipt.commit and not is_passed:
-            _require_movable(user, receipt)
+            require_movable(user, receipt)
         back = receipt.touched
         if "edits" in undo:
             if not receipt.is_done and user.value(undo.get("ref", "")) != receipt.commit:
@@ -341,28 +356,6 @@ def _put_back(tree: WorkTree, user: UserRepository, undo: Mapping[str, Any], *, 
     """Reverse what was done to the work tree, and to the index where that followed."""
     tree.carry_out([edit.reversed() for edit in decode(undo["edits"])], like=like)
     move_index(user, [edit.reversed() for edit in decode(undo.get("index", ()))])
-
-
-def _is_passed(user: UserRepository, receipt: Receipt) -> bool:
-    """Whether the branch of a hand-over cut short went on without its commit."""
-    if not receipt.commit or "edits" not in receipt.undo:
-        return False
-    return user.value(receipt.undo["ref"]) not in {receipt.commit, receipt.undo["old"]}
-
-
-def _require_movable(user: UserRepository, receipt: Receipt) -> None:
-    """Raise Conflict unless the ref is where we left it, or already back."""
-    ref, old = receipt.undo["ref"], receipt.undo["old"]
-    if user.value(ref) not in {receipt.commit, old}:
-        raise Conflict(
-            f"{receipt.reference} has newer commits; nothing was changed",
-            hint="revert the commit instead: git revert",
-        )
-    if not old and user.is_checked_out(ref):
-        raise Conflict(
-            f"{receipt.reference} is checked out; nothing was changed",
-            hint="git switch to another branch first",
-        )
 
 
 def _receipt(to: str, edits: Sequence[Edit]) -> Receipt:

@@ -115,6 +115,28 @@ def move_ref(user: UserRepository, intent: Receipt) -> None:
         user.move(undo["ref"], intent.commit, undo["old"], reason=f"patchyard: {intent.to}")
 
 
+def is_passed_by(user: UserRepository, receipt: Receipt) -> bool:
+    """Whether the branch of a hand-over cut short went on without its commit."""
+    if not receipt.commit or "edits" not in receipt.undo:
+        return False
+    return user.value(receipt.undo["ref"]) not in {receipt.commit, receipt.undo["old"]}
+
+
+def require_movable(user: UserRepository, receipt: Receipt) -> None:
+    """Raise Conflict unless the ref is where we left it, or already back."""
+    ref, old = receipt.undo["ref"], receipt.undo["old"]
+    if user.value(ref) not in {receipt.commit, old}:
+        raise Conflict(
+            f"{receipt.reference} has newer commits; nothing was changed",
+            hint="revert the commit instead: git revert",
+        )
+    if not old and user.is_checked_out(ref):
+        raise Conflict(
+            f"{receipt.reference} is checked out; nothing was changed",
+            hint="git switch to another branch first",
+        )
+
+
 def _staged(user: UserRepository, edits: Sequence[Edit]) -> dict[str, Content]:
     """Return what the index has at these paths. Raises Conflict for a third thing."""
     now = user.index([edit.path for edit in edits])
@@ -132,4 +154,12 @@ def move_index(user: UserRepository, edits: Sequence[Edit]) -> None:
     user.set_index({e.path: e.after for e in edits if now.get(e.path) != e.after})
 
 
-__all__ = ["follow", "merge", "move_index", "move_ref", "require_as_planned"]
+__all__ = [
+    "follow",
+    "is_passed_by",
+    "merge",
+    "move_index",
+    "move_ref",
+    "require_as_planned",
+    "require_movable",
+]

@@ -8,10 +8,11 @@ removal is noted without a sync. A kill loses no note. A power cut may lose note
 after one all that was going to be removed counts as removed by this hand-over where it is gone.
 """
 
+import itertools
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def token_of(undo: Mapping[str, Any]) -> str:
     return token if TOKEN.fullmatch(token) else ""  # it becomes part of a path
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Mark:
     """How a file or link that was moved in is known again; a rename keeps both."""
 
@@ -63,31 +64,30 @@ class Moves:
         self._put: dict[str, Mark] = {}
         self._removed: set[str] = set()
         if place is not None and place.exists():
-            for line in place.read_text(encoding="ascii", errors="replace").splitlines():
-                self._read(line)
+            with place.open(encoding="ascii", errors="replace") as file:
+                for line in file:
+                    self._read(line)
 
     def begins(self, marks: Mapping[str, Mark], *, going: Sequence[str] = ()) -> None:
         """Note what is about to be moved in and what is going to be removed, before the first move.
 
         It is on the disk then.
         """
+        self._put.update(marks)
         if self._place is None:
-            self._put.update(marks)
             return
         if not self._place.parent.is_dir():
             self._place.parent.mkdir(parents=True, exist_ok=True)
             sync_folder(self._place.parent.parent)
-        rows: list[object] = [[path, mark.inode, mark.mtime_ns] for path, mark in marks.items()]
-        if going:
-            rows.append({"going": list(going), **_here(self._place.parent)})
-        self._put.update(marks)
-        self._write("".join(f"{json.dumps(row)}\n" for row in rows), syncs=True)
+        put = ([path, mark.inode, mark.mtime_ns] for path, mark in marks.items())
+        removed = [{"going": list(going), **_here(self._place.parent)}] if going else []
+        self._write(itertools.chain(put, removed), syncs=True)
         sync_folder(self._place.parent)
 
     def removes(self, path: str) -> None:
         """Note that a path is about to be removed."""
         self._removed.add(path)
-        self._write(f"{json.dumps([path])}\n")
+        self._write([[path]])
 
     def made(self, path: str, status: os.stat_result | None) -> bool:
         """Whether this hand-over put there what has this status; None: removed what was there."""
@@ -119,14 +119,15 @@ class Moves:
         else:
             self._removed.add(path)
 
-    def _write(self, text: str, *, syncs: bool = False) -> None:
+    def _write(self, rows: Iterable[object], *, syncs: bool = False) -> None:
         if self._place is None:
             return
         with self._place.open("a+b") as file:
             size = os.fstat(file.fileno()).st_size
             if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
                 file.write(b"\n")  # a row that a power cut or a full disk tore would take the next
-            file.write(text.encode("ascii"))
+            for row in rows:
+                file.write(f"{json.dumps(row)}\n".encode("ascii"))
             if syncs:
                 file.flush()
                 os.fsync(file.fileno())

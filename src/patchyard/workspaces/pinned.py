@@ -34,7 +34,7 @@ from patchyard.workspaces.losses import damaged, gone, lost_result
 from patchyard.workspaces.patch_pieces import mended, patch_pieces
 from patchyard.workspaces.recollection import Recollections
 from patchyard.workspaces.sight import Tracked
-from patchyard.workspaces.store import Store, parts
+from patchyard.workspaces.store import Store, listed_entries
 from patchyard.workspaces.tree_making import grafted, key_tree
 from patchyard.workspaces.treelinks import LastLinks
 from patchyard.workspaces.view import HOME_KEY, XDG_KEY
@@ -224,11 +224,7 @@ class GitTrees:
         if known is None:
             words = ("ls-tree", "-r", "-z", "--full-tree", tree)
             out = self._found(base, tree, lambda: self.git_of(base).run(*words))
-            known = {}
-            for part in parts(out):
-                head, _, path = part.partition("\t")
-                mode, _, blob = head.split(" ")
-                known[path] = (mode, blob)
+            known = listed_entries(out)
             with self._lock:
                 self._listings[tree] = known
                 while len(self._listings) > KEPT_LISTINGS:

@@ -6,6 +6,7 @@ store borrows from the histories. Objects are always copied out of the user's re
 
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
@@ -215,6 +216,18 @@ def parts(output: bytes) -> Iterator[str]:
     return map(os.fsdecode, filter(None, fields(output)))
 
 
+def listed_entries(output: bytes) -> dict[str, tuple[str, str]]:
+    """Return mode and blob by path of what `ls-tree -r -z` wrote; neighbours share equal ones."""
+    known, before = dict[str, tuple[str, str]](), ("", "")
+    for part in parts(output):
+        head, _, path = part.partition("\t")
+        mode, _, blob = head.split(" ")
+        if before != (mode, blob):
+            before = (sys.intern(mode), blob)
+        known[path] = before
+    return known
+
+
 def fields(output: bytes) -> Iterator[bytes]:
     """Yield what NUL ends in git's output, empty ones too; one at a time is made."""
     start = 0
@@ -231,6 +244,7 @@ __all__ = [
     "alternates_of",
     "fields",
     "init",
+    "listed_entries",
     "parts",
     "store_shelf",
     "write_whole",

@@ -5,9 +5,10 @@ Each step can be repeated: after a kill in the middle the same call finishes the
 
 import contextlib
 import errno
+import itertools
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -87,16 +88,21 @@ class WorkTree:
 
     def bring_in(self, to_do: list[Edit], *, like: str, check: Callable[[], None]) -> None:
         """Stage all contents, look at each path again, and move them in."""
-        with self._staged(to_do, "in") as places:
+        with self._staged(to_do, "in") as staged:
             still = self._open(to_do, like=like)
             if still != to_do:
                 raise in_the_way([edit.path for edit in to_do if edit not in still])
             check()
-            marks = {path: Mark.of(place.lstat()) for path, place in places.items()}
-            self.moves.begins(marks, going=sorted(_going(to_do)))
+            self.moves.begins(
+                {
+                    edit.path: Mark.of(os.lstat(f"{staged}/{number}"))
+                    for number, edit in _coming(to_do)
+                },
+                going=sorted(_going(to_do)),
+            )
             done: list[Edit] = []
             try:
-                self._move_in(to_do, places, done, like=like)
+                self._move_in(to_do, staged, done, like=like)
                 sync_folders_above((edit.path for edit in done), self._ground)
             except Conflict as error:
                 raise self.undone(error, done, like=like) from error
@@ -125,13 +131,11 @@ class WorkTree:
                     return self.top / path
         return self.top
 
-    def _move_in(
-        self, edits: Sequence[Edit], places: Mapping[str, Path], done: list[Edit], *, like: str
-    ) -> None:
+    def _move_in(self, edits: Sequence[Edit], staged: str, done: list[Edit], *, like: str) -> None:
         """Remove first, so that a folder can take a file's name and the other way round."""
         placer = Placer(self._ground, inherits=os.geteuid() == 0)
         going = _going(edits)
-        for edit in sorted(edits, key=lambda each: each.after is not None):
+        for number, edit in itertools.chain(_leaving(edits), _coming(edits)):
             with Reader(self._ground) as reader:
                 if self._now(reader, edit, going, like=like) != edit.before:
                     raise in_the_way([edit.path])
@@ -139,7 +143,7 @@ class WorkTree:
                 self.moves.removes(edit.path)
                 placer.remove(edit.path)
             else:
-                placer.take(places[edit.path], edit.path)
+                placer.take(f"{staged}/{number}", edit.path)
             done.append(edit)
 
     def take_back(self, done: Sequence[Edit], *, like: str) -> list[str]:
@@ -157,14 +161,14 @@ class WorkTree:
         """Do what `back` says where it is ours, and take its paths out of `left`."""
         going = _going(back)
         placer = Placer(self._ground, inherits=os.geteuid() == 0)
-        with self._staged(back, "back") as places:
-            for edit in sorted(back, key=lambda each: each.after is not None):
+        with self._staged(back, "back") as staged:
+            for number, edit in itertools.chain(_leaving(back), _coming(back)):
                 if not self._is_ours(edit, going, like=like):
                     continue
                 if edit.after is None:
                     placer.remove(edit.path)
                 else:
-                    placer.take(places[edit.path], edit.path)
+                    placer.take(f"{staged}/{number}", edit.path)
                 left.discard(edit.path)
             sync_folders_above((edit.path for edit in back), self._ground)
 
@@ -219,29 +223,21 @@ class WorkTree:
         return now if self.has_modes else as_known(now, edit.after, edit.before)
 
     @contextlib.contextmanager
-    def _staged(self, edits: Sequence[Edit], name: str) -> Iterator[dict[str, Path]]:
-        """Write every new content into the stage. A full disk is met here, before any change.
+    def _staged(self, edits: Sequence[Edit], name: str) -> Iterator[str]:
+        """Write every new content into the stage, and yield its folder.
 
-        They are on the disk then, many by one sync of the file system instead of one each.
+        Each content has the number of its edit as its name. A full disk is met here, before any
+        change. They are on the disk then, many by one sync of the file system instead of one each.
         """
-        places: dict[str, Path] = {}
         is_many = len(edits) > MANY
         try:
             with stage(self.stage, name) as folder:
                 with BlobReader(self.git) as blobs:
-                    for number, edit in enumerate(edits):
-                        if edit.after is not None:
-                            places[edit.path] = folder / str(number)
-                            self._write(
-                                blobs,
-                                edit.path,
-                                edit.after,
-                                places[edit.path],
-                                is_synced=not is_many,
-                            )
+                    for number, edit in _coming(edits):
+                        self._write(blobs, edit, folder / str(number), is_synced=not is_many)
                 if is_many:
                     sync_file_system(folder)
-                yield places
+                yield str(folder)
         except OSError as error:
             raise self._refused(error) from error
 
@@ -253,12 +249,10 @@ class WorkTree:
             return closed(self.top, is_read_only=error.errno == errno.EROFS)
         return WorkFailed(message, hint="mend what it says, then apply again")
 
-    def _write(
-        self, blobs: BlobReader, path: str, content: Content, place: Path, *, is_synced: bool
-    ) -> None:
-        """Write what `path` gets; bits and owner of what lies there are kept."""
-        mode, blob = content
-        before = self._status(path)
+    def _write(self, blobs: BlobReader, edit: Edit, place: Path, *, is_synced: bool) -> None:
+        """Write what a path gets; bits and owner of what lies there are kept."""
+        mode, blob = edit.after or ("", "")
+        before = self._status(edit.path)
         if mode == "120000":
             place.symlink_to(os.fsdecode(blobs.content(blob)))
         else:
@@ -270,7 +264,7 @@ class WorkTree:
                 if is_synced:
                     os.fsync(file.fileno())
         if os.geteuid() == 0:
-            owner = before or self._above(path)
+            owner = before or self._above(edit.path)
             os.chown(place, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
     def _status(self, path: str) -> os.stat_result | None:
@@ -309,6 +303,16 @@ def _seen(reader: Reader, edit: Edit) -> os.stat_result | None:
     status = reader.status(edit.path)
     is_folder = status is not None and stat.S_ISDIR(status.st_mode)
     return None if is_folder and edit.before is None else status
+
+
+def _leaving(edits: Sequence[Edit]) -> Iterator[tuple[int, Edit]]:
+    """Yield the edits that remove their path, each with its number."""
+    return ((number, edit) for number, edit in enumerate(edits) if edit.after is None)
+
+
+def _coming(edits: Sequence[Edit]) -> Iterator[tuple[int, Edit]]:
+    """Yield the edits that put something at their path, each with its number."""
+    return ((number, edit) for number, edit in enumerate(edits) if edit.after is not None)
 
 
 def _going(edits: Sequence[Edit]) -> frozenset[str]:
