@@ -60,6 +60,7 @@ def value_of(data: bytes) -> Any:
     if not is_packed(data):
         return json.loads(data)
     value: dict[str, Any] = {}
+    before: dict[Any, Any] = {}
     for name, piece in parts_of(data):
         if not name:
             value = piece
@@ -68,7 +69,7 @@ def value_of(data: bytes) -> Any:
         if isinstance(piece, dict):
             above[last].update(piece)
         else:
-            above[last].extend(piece)
+            above[last].extend(_shared(each, before) for each in piece)
     return value
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from patchyard.clients.git import failure
 from patchyard.contracts.handover import Receipt
+from patchyard.domain.changeset import Change
 from patchyard.domain.errors import Conflict, PatchyardError, StateRefusal
 from patchyard.workspaces.commits import UserRepository, commit
 from patchyard.workspaces.comparison import compare
@@ -28,7 +29,7 @@ def merge(site: Site, new: str) -> Receipt:
     changed = [row.path for row in rows if staged.get(row.path) not in (row.old, row.new)]
     if changed:
         raise in_the_way(changed, "is staged with other content")
-    edits = onto_checkout(site, [_raw_row(site, row) for row in rows])
+    edits = onto_checkout(site, _raw_rows(site, rows))
     index = [Edit(path=row.path, before=staged.get(row.path), after=row.new) for row in rows]
     return Receipt(
         to="merge",
@@ -48,24 +49,25 @@ def merge(site: Site, new: str) -> Receipt:
     )
 
 
-def _raw_row(site: Site, row: Wanted) -> Wanted:
-    """Return a commit's row in the bytes of the checkout, where the base knows both forms."""
-    by_blob = {
-        (change.path, pair.normalised): (change.mode or "", pair.raw)
-        for change in site.changeset.changes
-        if (pair := site.base.filtered.get(change.path)) is not None
-    }
-    old = by_blob.get((row.path, row.old[1]), row.old) if row.old else None
-    return replace(row, old=old, new=_raw_result(site, row))
+def _raw_rows(site: Site, rows: Sequence[Wanted]) -> list[Wanted]:
+    """Return a commit's rows in the bytes of the checkout, where the base knows both forms."""
+    changes = {change.path: change for change in site.changeset.changes}
+    return [_raw_row(site, row, changes.get(row.path)) for row in rows]
 
 
-def _raw_result(site: Site, row: Wanted) -> Content | None:
-    for change in site.changeset.changes:
-        if change.path == row.path and change.mode is not None and change.blob is not None:
-            raw = (change.mode, change.blob)
-            if row.new is not None and site.forms.normalised(row.path, raw) == row.new:
-                return raw
-    return row.new
+def _raw_row(site: Site, row: Wanted, change: Change | None) -> Wanted:
+    """`change` is what the change set does to the row's path."""
+    if change is None:
+        return row
+    old, new = row.old, row.new
+    pair = site.base.filtered.get(row.path)
+    if pair is not None and old is not None and old[1] == pair.normalised:
+        old = (change.mode or "", pair.raw)
+    if change.mode is not None and change.blob is not None:
+        raw = (change.mode, change.blob)
+        if new is not None and site.forms.normalised(row.path, raw) == new:
+            new = raw
+    return replace(row, old=old, new=new)
 
 
 def _merged(site: Site, head: str, new: str) -> str:

@@ -1,0 +1,41 @@
+"""A merge of many files: each row is looked up, and not looked for among all changes."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+from patchyard.domain.changeset import Change, ChangeStatus
+from patchyard.workspaces.edits import Wanted
+from patchyard.workspaces.landing import Site
+from patchyard.workspaces.merging import _raw_rows
+
+
+class Counted(tuple[Change, ...]):
+    """Changes that know how often they were gone through."""
+
+    __slots__ = ()
+    rounds = 0
+
+    def __iter__(self) -> Iterator[Change]:
+        type(self).rounds += 1
+        return super().__iter__()
+
+
+def test_all_changes_are_gone_through_once_for_all_rows() -> None:
+    changes = Counted(
+        Change(path=f"{n}", status=ChangeStatus.ADDED, mode="100644", blob=f"{n:040x}")
+        for n in range(50)
+    )
+    site: Any = SimpleNamespace(
+        changeset=SimpleNamespace(changes=changes),
+        base=SimpleNamespace(filtered={"3": SimpleNamespace(normalised="old", raw="raw")}),
+        forms=SimpleNamespace(normalised=lambda path, raw: ("100644", f"normal {path}")),
+    )
+    rows = [
+        Wanted(path=f"{n}", old=("100644", "old"), new=("100644", f"normal {n}")) for n in range(60)
+    ]
+    found = _raw_rows(cast("Site", site), rows)
+    assert Counted.rounds == 1
+    assert found[3] == Wanted(path="3", old=("100644", "raw"), new=("100644", f"{3:040x}"))
+    assert found[4] == Wanted(path="4", old=("100644", "old"), new=("100644", f"{4:040x}"))
+    assert found[50:] == rows[50:]
