@@ -1,5 +1,6 @@
 """Patches of files of any size: git applies them, both ways, and neither git nor we hold a file."""
 
+import json
 import os
 import random
 import subprocess
@@ -15,6 +16,7 @@ from laboratory import Lab, bytes_below, git, started
 from patchyard.clients import git as git_client
 from patchyard.contracts.trees import whole
 from patchyard.domain.changeset import ChangeStatus
+from patchyard.domain.codec import to_json
 from patchyard.domain.errors import Unavailable, WorkFailed
 from patchyard.workspaces import patch_pieces
 from patchyard.workspaces.pinned import GitTrees
@@ -104,6 +106,66 @@ async def test_of_large_files_only_one_that_stays_the_same_counts_as_renamed(lab
     patch = await whole(lab.trees.diff(base, changeset))
     assert b"\nrename to moved2\n" in patch
     assert b"\nsimilarity index 100%\n" in patch
+
+
+def one_patch(place: Path, given: str) -> tuple[int, bytes]:
+    """Return the peak of git's memory in bytes while a patch is made, and the patch."""
+    place.write_text(given)
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "one_patch.py"), str(place)],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    peak, _, patch = done.stdout.partition(b"\n")
+    return int(peak), patch
+
+
+@pytest.mark.parametrize(
+    ("paths", "status"),
+    [(["moved"], b"deleted file mode 100644"), (["to"], b"new file mode 100644")],
+)
+async def test_of_a_large_renamed_file_one_end_is_shown_and_git_does_not_hold_it(
+    lab: Lab, tmp_path: Path, paths: list[str], status: bytes
+) -> None:
+    lab.write({"moved": random.Random(8).randbytes(48 * 2**20), "other": "a\n"})
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    (root / "to").mkdir()
+    (root / "moved").rename(root / "to/moved")
+    (root / "other").write_text("b\n")
+    changeset = await lab.workspaces.capture(base, ref)
+    said = {"base": to_json(base), "changeset": to_json(changeset), "paths": paths}
+    given = {"home": str(lab.trees.home), **said}
+
+    peak, patch = one_patch(tmp_path / "given", json.dumps(given))
+
+    assert peak < 32 * 2**20
+    assert patch.count(b"diff --git") == 1
+    assert status in patch
+
+
+async def test_both_ends_of_a_large_renamed_file_make_a_rename_and_one_end_a_patch_that_applies(
+    lab: Lab, tmp_path: Path
+) -> None:
+    lab.write({"moved": NOISE})
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    (root / "to").mkdir()
+    (root / "moved").rename(root / "to/moved")
+    changeset = await lab.workspaces.capture(base, ref)
+    ends = [whole(lab.trees.diff(base, changeset, paths=[end])) for end in ("moved", "to/moved")]
+    goes, comes = [await end for end in ends]
+
+    both = await whole(lab.trees.diff(base, changeset, paths=["to", "moved"]))
+    assert both == await whole(lab.trees.diff(base, changeset))
+    assert b"\nrename to to/moved\n" in both
+    fresh = lab.fresh(base, tmp_path / "fresh")
+    git(fresh, "init", "-q")
+    git(fresh, "apply", "--binary", "-", stdin=comes)
+    assert (fresh / "moved").read_bytes() == (fresh / "to/moved").read_bytes() == NOISE
+    git(fresh, "apply", "--binary", "-", stdin=goes)
+    assert bytes_below(fresh) == bytes_below(root)
 
 
 def test_git_and_the_engine_hold_little_of_a_large_text(tmp_path: Path) -> None:

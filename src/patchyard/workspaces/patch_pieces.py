@@ -55,7 +55,7 @@ def patch_pieces(
         words += ["--binary"] * has_binary
         yield from git.streamed("diff-tree", "-p", "-r", *words, *trees, "--", *paths)
         return
-    own = [each for each in changes if _is_own(each, sizes) and _is_chosen(each.path, paths)]
+    own = [part for each in changes for part in _own_parts(each, sizes, paths)]
     asking = git.streaming().at(git.git_dir, extra={"GIT_LITERAL_PATHSPECS": "0"})
     patch = asking.streamed("diff-tree", "-p", "-r", *words, *trees, "--", *_specs(paths, own))
     with ExitStack() as stack:
@@ -65,41 +65,45 @@ def patch_pieces(
             return _binary((new, after), (old, before))
 
         yield from _filled(patch, binary) if has_binary else patch
-        for change in own:
-            for sides in _parts(change):
-                yield from _own(change.path, sides, binary if has_binary else _unshown)
+        for path, sides in own:
+            yield from _own(path, sides, binary if has_binary else _unshown)
 
 
-def _is_own(change: Change, sizes: Mapping[str, int]) -> bool:
-    """Whether a large file comes or goes: git reads it even where it shows none of it."""
+def _own_parts(
+    change: Change, sizes: Mapping[str, int], paths: Sequence[str]
+) -> Sequence[tuple[str, Sides]]:
+    """Return what goes and what comes of a large file, by path, with mode and blob on each side.
+
+    git reads such a file whole even where it shows none of it. That is so, too, of a renamed one
+    of which `paths` choose one end: what it is told of it alone is a file that comes or goes.
+    """
     largest = max(sizes.get(blob or "", 0) for blob in (change.old_blob, change.blob))
-    return change.status in COMING and largest > LARGEST_TEXT
+    if largest <= LARGEST_TEXT or change.status not in {*COMING, ChangeStatus.RENAMED}:
+        return ()
+    before = (change.old_mode or "", change.old_blob or "")
+    after = (change.mode or "", change.blob or "")
+    nothing = ("", "0" * len(change.blob or change.old_blob or ""))
+    ends: list[tuple[str, Sides]] = [
+        *([(change.old_path or change.path, (before, nothing))] if change.old_blob else []),
+        *([(change.path, (nothing, after))] if change.blob else []),
+    ]
+    chosen = [each for each in ends if _is_chosen(each[0], paths)]
+    return () if change.status is ChangeStatus.RENAMED and len(chosen) == len(ends) else chosen
 
 
 def _is_chosen(path: str, paths: Sequence[str]) -> bool:
     return not paths or any(path == each or path.startswith(f"{each}/") for each in paths)
 
 
-def _specs(paths: Sequence[str], own: Sequence[Change]) -> Sequence[str]:
+def _specs(paths: Sequence[str], own: Sequence[tuple[str, Sides]]) -> Sequence[str]:
     """Return git's pathspecs for `paths` (empty: all) without those of `own`."""
-    left_out = [f":(exclude,top,literal){each.path}" for each in own]
+    left_out = [f":(exclude,top,literal){path}" for path in dict.fromkeys(path for path, _ in own)]
     if sum(map(len, map(os.fsencode, left_out))) > MOST_SPEC_BYTES:
         raise UsageError(
-            f"the change has {len(own)} large files, too many for one patch",
+            f"the change has {len(left_out)} large files, too many for one patch",
             hint="name some of the paths, or hand over a branch: agents plan apply --to branch",
         )
     return [*(f":(top,literal){path}" for path in paths), *left_out]
-
-
-def _parts(change: Change) -> Sequence[Sides]:
-    """Return what goes and what comes, each as mode and blob before and after."""
-    before = (change.old_mode or "", change.old_blob or "")
-    after = (change.mode or "", change.blob or "")
-    nothing = ("", "0" * len(change.blob or change.old_blob or ""))
-    return [
-        *([(before, nothing)] if change.old_blob else []),
-        *([(nothing, after)] if change.blob else []),
-    ]
 
 
 def _own(path: str, sides: Sides, inserted: Inserted) -> Iterator[bytes]:
