@@ -2,8 +2,11 @@
 
 import os
 import stat
-from pathlib import Path
 from typing import Protocol
+
+from patchyard.clients.git_files import content_of
+
+TEXT_BYTES = 65_536
 
 
 class Disk(Protocol):
@@ -78,11 +81,8 @@ class LocalDisk:
             return ()
 
     def text(self, path: str) -> str:
-        """Return a small text file."""
-        try:
-            return Path(path).read_text(encoding="utf-8", errors="replace")[:65536]
-        except OSError:
-            return ""
+        """Return the first TEXT_BYTES of a plain text file, nothing for what is none."""
+        return content_of(path, TEXT_BYTES).decode("utf-8", "replace")
 
 
 __all__ = ["Disk", "LocalDisk"]

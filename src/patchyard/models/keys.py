@@ -3,12 +3,12 @@
 import base64
 import os
 import re
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
+from patchyard.clients.reader import NotPlain, plain_file
 from patchyard.domain.errors import ModelUnavailable
 from patchyard.domain.secret_forms import replaced
 from patchyard.models.keyrings import Keyring
@@ -108,14 +108,16 @@ def unusable(message: str, hint: str) -> ModelUnavailable:
 
 def _in_file(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            data = file.read(KEY_BYTES)
+        with plain_file(path, follows=True) as (descriptor, status):
+            mode, data = status.st_mode, os.read(descriptor, KEY_BYTES)
     except FileNotFoundError:
         return ""
+    except NotPlain as error:
+        message = f"{path} cannot be read: it is no plain file"
+        raise unusable(message, "put the key into a file of its own") from error
     except OSError as error:
         raise unusable(f"{path} cannot be read: {error.strerror}", "look at its rights") from error
-    if not stat.S_ISREG(mode) or mode & 0o077:
+    if mode & 0o077:
         raise unusable(f"others can read the key in {path}", f"`chmod 600 {path}`")
     return data.decode("ascii", "replace").strip()
 

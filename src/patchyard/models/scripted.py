@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from patchyard.clients.reader import NotPlain, plain_file
 from patchyard.clients.yaml import parse_yaml
 from patchyard.contracts.model import OnText
 from patchyard.domain.errors import ModelFailed, UsageError
@@ -28,6 +29,7 @@ from patchyard.domain.messages import (
 )
 from patchyard.toolbox.wire import TOO_DEEP, loaded
 
+SCRIPT_CHARS = 64_000_000  # of a file that is read whole
 PHASES = ("execute", "strategize", "sampling")
 PLANNED = "The steps are those of the script."
 
@@ -148,11 +150,26 @@ def _script(data: Any) -> Script:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with (
+            plain_file(path, follows=True) as (descriptor, _),
+            open(descriptor, encoding="utf-8", closefd=False) as file,
+        ):
+            text = file.read(SCRIPT_CHARS + 1)
+    except NotPlain as error:
+        raise UsageError(
+            f"the script {path} is no plain file",
+            hint="write it to one: it is read each time that the plan goes on",
+        ) from error
     except OSError as error:
         raise UsageError(f"the script {path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"the script {path} cannot be read: it is not UTF-8") from error
+    if len(text) > SCRIPT_CHARS:
+        raise UsageError(
+            f"the script {path} is longer than {SCRIPT_CHARS:,} characters",
+            hint="take replies out of it",
+        )
+    return text
 
 
 def _parsed(path: Path, text: str) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from importlib.resources import files
 from pathlib import Path
 
+from patchyard.clients.reader import NotPlain, plain_file
 from patchyard.clients.yaml import parse_yaml, read_yaml
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault
@@ -62,13 +63,22 @@ def all_roles(folder: Path, *, tools: Collection[str]) -> Mapping[str, Role]:
 
 def _prompt(path: Path) -> str:
     try:
-        with path.open(encoding="utf-8") as file:
+        with (
+            plain_file(path, follows=True) as (descriptor, _),
+            open(descriptor, encoding="utf-8", closefd=False) as file,
+        ):
             return file.read(PROMPT_CHARS + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+    except (OSError, NotPlain, UnicodeDecodeError) as error:
+        why = _why(error)
         raise UsageError(
             f"{path} cannot be read: {why}", hint="a role has its prompt there, in Markdown"
         ) from error
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, NotPlain):
+        return "it is no plain file"
+    return str(error.strerror) if isinstance(error, OSError) else "it is no UTF-8"
 
 
 __all__ = ["FOLDER", "SHIPPED", "all_roles", "role_named", "role_names", "strays"]

@@ -7,6 +7,8 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from patchyard.clients.git_files import content_of
+from patchyard.clients.reader import NotPlain, plain_file
 from patchyard.domain.advisories import Advisory, advisories_of
 from patchyard.domain.gate_findings import MESSAGE_CHARS, GateFinding, NothingToGoBy
 from patchyard.domain.locked import LOCK_FILES, Locked, locked_in
@@ -53,18 +55,22 @@ class AdvisoryScanner:
 def _documents(folder: Path) -> Iterator[bytes]:
     for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
         if path.suffix == ".json" and path.stat().st_size <= DOCUMENT_BYTES:
-            yield path.read_bytes()
+            yield content_of(path, DOCUMENT_BYTES)
         elif path.suffix == ".zip":
             yield from _packed(path)
 
 
 def _packed(path: Path) -> Iterator[bytes]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with (
+            plain_file(path, follows=True) as (descriptor, _),
+            open(descriptor, "rb", closefd=False) as file,
+            zipfile.ZipFile(file) as archive,
+        ):
             for entry in archive.infolist():
                 if entry.filename.endswith(".json") and entry.file_size <= DOCUMENT_BYTES:
                     yield archive.read(entry)
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, NotPlain, zipfile.BadZipFile) as error:
         raise NothingToGoBy(f"{path} cannot be read: {error}") from error
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from patchyard.clients.placer import Placer
 from patchyard.clients.reader import Reader, plain_file
-from patchyard.clients.sparse_files import are_same, fill, parts_of, room_of_file
+from patchyard.clients.sparse_files import are_same, fill, parts_of
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.manifest import ORIGIN
@@ -183,9 +183,9 @@ def _keep(root: Path, layer: Path, path: str) -> None:
 
 def _copy(source: Path, target: Path, status: os.stat_result) -> None:
     """Copy a file with its holes, or a link, with mode and time."""
-    if stat.S_ISREG(status.st_mode) and room_of_file(status) < status.st_size:
-        with plain_file(source) as (opened, _), target.open("xb") as made:
-            fill(made.fileno(), parts_of(opened))
+    if stat.S_ISREG(status.st_mode):
+        with plain_file(source) as (opened, now), target.open("xb") as made:
+            fill(made.fileno(), parts_of(opened, until=now.st_size))  # no more: it may grow
         shutil.copystat(source, target, follow_symlinks=False)
     else:
         shutil.copy2(source, target, follow_symlinks=False)
