@@ -10,7 +10,7 @@ import pytest
 
 from environments.yards import Yard, living
 from patchyard.clients import bubblewrap, seccomp
-from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.domain.errors import EnvironmentUnavailable, StartBroken
 from patchyard.environments import process
 from patchyard.environments.process import ProcessEnvironment
 from patchyard.toolbox import finding
@@ -114,6 +114,29 @@ def test_bubblewrap_that_does_not_run(tmp_path: Path) -> None:
         bubblewrap.bubblewrap_of(*finding.program("bwrap", [install_silent(tmp_path)]))
     with pytest.raises(EnvironmentUnavailable, match="not installed"):
         bubblewrap.bubblewrap_of(*finding.program("no-such-program", []))
+
+
+@pytest.mark.parametrize("ends", ["kill -KILL $$", "exit 1"])
+async def test_bubblewrap_that_is_killed_as_it_says_its_version_is_started_once_more(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ends: str
+) -> None:
+    mark, program = tmp_path / "killed", tmp_path / "bwrap"
+    program.write_text(
+        f'#!/bin/sh\n[ -e {mark} ] && exec /usr/bin/bwrap "$@"\ntouch {mark}\n{ends}\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "KNOWN_PLACES", (str(program),))
+    environment = ProcessEnvironment(yard.station)
+
+    with pytest.raises(StartBroken, match="does not run") as broken:  # the engine tries it again
+        await environment.start(yard.spec())
+    assert broken.value.retryable
+    assert broken.value.hint is not None
+    assert "free some memory" in broken.value.hint
+    assert "host" not in broken.value.hint
+
+    await environment.end(await environment.start(yard.spec()))
+    assert living(yard) == []
 
 
 def install_silent(folder: Path) -> str:

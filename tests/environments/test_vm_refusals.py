@@ -83,7 +83,9 @@ async def test_a_machine_without_qemu(bare: Yard, monkeypatch: pytest.MonkeyPatc
     assert "qemu-system" in refused.hint
     assert refused.message == "QEMU is not installed"
     monkeypatch.setattr(qemu, "PROGRAMS", dict.fromkeys(["x86_64", "aarch64"], "false"))
-    assert "does not run" in (await refusal(bare)).message
+    broken = await refusal(bare)
+    assert "does not run" in broken.message
+    assert "free some memory" in broken.hint
     qemu.find_qemu.cache_clear()
 
 

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from patchyard.clients.deaths import FREE_MEMORY
 from patchyard.clients.seccomp import filter_program
 from patchyard.clients.walls import Place, Show, View
-from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.domain.errors import EnvironmentUnavailable, StartBroken
 from patchyard.toolbox import finding
 from patchyard.toolbox.spawning import open_contents
 
@@ -43,14 +44,20 @@ def find_bubblewrap() -> Bubblewrap:
 
 
 def bubblewrap_of(path: str, said: str) -> Bubblewrap:
-    """Return the one at `path` that `said` its version. Raises EnvironmentUnavailable."""
+    """Return the one at `path` that `said` its version.
+
+    Raises EnvironmentUnavailable; StartBroken for one that said none, which may be killed or slow.
+    """
     if not path.startswith("/"):
         raise EnvironmentUnavailable(
             "bubblewrap is not installed", hint="apt install bubblewrap (or dnf, pacman, apk)"
         )
     found = re.search(r"(\d+)\.(\d+)", said)
     if found is None:
-        raise EnvironmentUnavailable(f"{path} does not run: it does not say its version")
+        raise StartBroken(
+            f"{path} does not run: it does not say its version",
+            hint=f"`{path} --version` shows why; where the kernel ended it, {FREE_MEMORY}",
+        )
     version = (int(found[1]), int(found[2]))
     if version < OLDEST:
         raise EnvironmentUnavailable(

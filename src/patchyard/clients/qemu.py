@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchyard.clients.bubblewrap import Launch, find_bubblewrap, launch
+from patchyard.clients.deaths import FREE_MEMORY
 from patchyard.clients.identity import AgentIdentity, becoming
 from patchyard.clients.walls import Place, Show, View
-from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.domain.errors import EnvironmentUnavailable, StartBroken
 from patchyard.toolbox.guest import CHANNEL
 
 PROGRAMS: Mapping[str, str] = {"x86_64": "qemu-system-x86_64"}
@@ -80,7 +81,10 @@ def find_qemu() -> Qemu:
             [path, "--version"], capture_output=True, check=True, timeout=10
         ).stdout.decode("utf-8", "replace")
     except (OSError, subprocess.SubprocessError) as error:
-        raise EnvironmentUnavailable(f"{path} does not run: {error}", hint="look at it") from error
+        raise StartBroken(
+            f"{path} does not run: {error}",
+            hint=f"`{path} --version` shows why; where the kernel ended it, {FREE_MEMORY}",
+        ) from error
     found = re.search(r"version (\S+(?: \([^)]*\))?)", said)
     return Qemu(path=path, version=found[1] if found else said.strip())
 
