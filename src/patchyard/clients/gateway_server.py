@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote
 
+from patchyard.clients.leaving import while_wanted
 from patchyard.clients.shared_sockets import Acceptor
 from patchyard.engine.enduring import Enduring
 
@@ -296,7 +297,8 @@ async def _serve_one(
         if refusal is not None:
             raise refusal
         count(len(head))
-        await answering(exchange)
+        async with while_wanted(reader, lambda: exchange.sent):
+            await answering(exchange)
     except Refused as refused:
         if exchange.status is not None:
             return False

@@ -24,6 +24,7 @@ from patchyard.clients.gateways import IndexGateways
 from patchyard.clients.gateways import variables as index_variables
 from patchyard.clients.git_gateway import FOLDER, git_target, git_variables
 from patchyard.clients.keeping_secrets import require_secret
+from patchyard.clients.leaving import Left, while_wanted
 from patchyard.clients.proxy_head import (
     Head,
     Target,
@@ -230,9 +231,12 @@ class _Door:
             except Refused as refused:
                 await reply.refuse(refused)
                 return
-            except (OSError, TimeoutError, asyncio.IncompleteReadError):
-                raise
-            except Exception as error:  # one connection's trouble must not end the others
+            except BaseException as error:
+                reply.break_off()
+                passing = (OSError, TimeoutError, asyncio.IncompleteReadError)
+                if isinstance(error, passing) or not isinstance(error, Exception):
+                    raise
+                # one connection's trouble must not end the others
                 raise ConnectionError(f"{type(error).__name__}: {error}") from error
 
     async def _one(self, trial: Trial, reader: asyncio.StreamReader, reply: Reply) -> bool:
@@ -248,6 +252,16 @@ class _Door:
         if head.method == "CONNECT":
             await self._network.carry(head, trial, reader, reply)
             return False
+        try:
+            async with while_wanted(reader, lambda: trial.up + trial.down):
+                return await self._answered(head, data, trial, reader, reply)
+        except Left as error:
+            trial.reason = str(error)
+            raise
+
+    async def _answered(
+        self, head: Head, data: bytes, trial: Trial, reader: asyncio.StreamReader, reply: Reply
+    ) -> bool:
         target = web_target(head, port=self._port)
         if target is not None:
             await self._network.forward(head, target, trial, reader, reply)

@@ -1,11 +1,14 @@
 """The way back to who asked a gateway, and whether an answer has begun."""
 
 import asyncio
+import socket
+import struct
 from dataclasses import dataclass
 
 from patchyard.clients.gateway_server import WRITE_TIMEOUT_S, Refused
 
 REASON_CHARS = 160
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER without a time (socket(7)): a close is a reset
 
 
 @dataclass(kw_only=True)
@@ -15,6 +18,7 @@ class Reply:
     writer: asyncio.StreamWriter
     is_old: bool = False  # HTTP/1.0: no chunks
     is_begun: bool = False
+    is_open_ended: bool = False  # only the end of the connection says where the answer ends
 
     async def put(self, data: bytes) -> None:
         """Send bytes; the other side has its time to take them."""
@@ -24,8 +28,9 @@ class Reply:
             await self.writer.drain()
 
     async def refuse(self, refused: Refused) -> None:
-        """Say why nothing passes, where no answer has begun."""
+        """Say why nothing passes; break an answer off that has begun."""
         if self.is_begun:
+            self.break_off()
             return
         said = "".join(one if " " <= one <= "~" else "?" for one in str(refused))
         body = f"{said}\n".encode()
@@ -37,5 +42,18 @@ class Reply:
         )
         await self.put("\r\n".join([*lines, "", ""]).encode("ascii") + body)
 
+    def break_off(self) -> None:
+        """Reset the connection where its plain end would make what has come look whole."""
+        if self.is_begun and self.is_open_ended:
+            reset(self.writer)
 
-__all__ = ["REASON_CHARS", "Reply"]
+
+def reset(writer: asyncio.StreamWriter) -> None:
+    """End a connection by a reset, which the other side cannot take for its end."""
+    taken: socket.socket | None = writer.get_extra_info("socket")
+    if taken is not None and not writer.transport.is_closing():
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    writer.transport.abort()
+
+
+__all__ = ["REASON_CHARS", "RESET", "Reply", "reset"]

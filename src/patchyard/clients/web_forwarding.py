@@ -14,9 +14,10 @@ from typing import Self
 
 import httpx2
 
+from patchyard.clients.closures import telling_ends, whole
 from patchyard.clients.dialling import CONNECT_TIMEOUT_S, Dialler
 from patchyard.clients.gateway_server import Refused
-from patchyard.clients.http_trouble import FAILURES
+from patchyard.clients.http_trouble import FAILURES, Trouble, kind_of
 from patchyard.clients.keeping_secrets import authorization
 from patchyard.clients.masking import Masking
 from patchyard.clients.proxy_head import Head, Target
@@ -26,10 +27,12 @@ from patchyard.clients.traffic_log import Trial
 from patchyard.clients.unpacking import CODINGS, Packed, codings
 from patchyard.domain.addresses import literal
 from patchyard.domain.errors import UsageError
+from patchyard.domain.network import HostRule
 from patchyard.domain.permits import Permit
 
 READ_TIMEOUT_S = 300.0  # for an answer, and between two pieces of it
 ANSWER_TIMEOUT_S = READ_TIMEOUT_S + 2 * CONNECT_TIMEOUT_S  # from the request to the answer's head
+WORDS_CHARS = 300  # of why a host cannot be reached, which names what its certificate says
 HOP = frozenset({
     "connection", "expect", "keep-alive", "proxy-authenticate", "proxy-authorization",
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
@@ -113,24 +116,23 @@ class Forwarder:
     async def _asked(self, asking: Asking, header: str, trial: Trial) -> httpx2.Response:
         """Return the answer of the first address that takes a connection. Raises Refused."""
         rule = asking.permit.rule
-        said = ""
+        unreached: Exception | None = None
         addresses = await self._dialler.addresses(rule)
         trial.sent(asking.head.size)
         for address in addresses:
             try:
                 return await self._answer(asking, address, header)
-            except TimeoutError as error:
+            except (TimeoutError, httpx2.ReadTimeout) as error:
                 raise Refused(
                     HTTPStatus.GATEWAY_TIMEOUT, f"{rule.place} did not begin its answer in time"
                 ) from error
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-                said = str(error)[:200]
+                unreached = error
             except FAILURES as error:
                 raise Refused(
                     HTTPStatus.BAD_GATEWAY, f"{rule.place} answered badly: {type(error).__name__}"
                 ) from error
-        how = "" if rule.is_plain else " by TLS"
-        raise Refused(HTTPStatus.BAD_GATEWAY, f"{rule.place} cannot be reached{how}: {said}")
+        raise _unreached(rule, unreached) from unreached
 
     async def _answer(self, asking: Asking, address: str, header: str) -> httpx2.Response:
         """Return the beginning of an answer. Raises TimeoutError where none is begun in time.
@@ -141,6 +143,17 @@ class Forwarder:
             body = _rescheduling(asking.body, waiting)
             request = _request(replace(asking, body=body), address, header)
             return await self._transport.handle_async_request(request)
+
+
+def _unreached(rule: HostRule, error: Exception | None) -> Refused:
+    """Return what is said of a host that took no connection, or none by TLS."""
+    kind, words = kind_of(error) if error is not None else (Trouble.REFUSED, "")
+    if kind is Trouble.REFUSED:
+        words = "it takes no connection"
+    is_late = kind is Trouble.TIMEOUT
+    status = HTTPStatus.GATEWAY_TIMEOUT if is_late else HTTPStatus.BAD_GATEWAY
+    how = "" if rule.is_plain else " by TLS"
+    return Refused(status, f"{rule.place} cannot be reached{how}: {words}"[:WORDS_CHARS])
 
 
 async def _rescheduling(
@@ -159,7 +172,7 @@ def _trusted(environ: Mapping[str, str]) -> ssl.SSLContext:
     """
     file, folder = environ.get("SSL_CERT_FILE") or None, environ.get("SSL_CERT_DIR") or None
     try:
-        return ssl.create_default_context(cafile=file, capath=folder)
+        return telling_ends(ssl.create_default_context(cafile=file, capath=folder))
     except OSError as error:
         raise UsageError(
             f"the certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be used: {error}",
@@ -228,6 +241,7 @@ async def _hand_back(
     lines += [f"content-length: {length}"] if length is not None else []
     lines += ["transfer-encoding: chunked"] if is_chunked else []
     head = "\r\n".join([*lines, "connection: close", "", ""]).encode("latin-1")
+    reply.is_open_ended = not (is_empty or is_chunked) and length is None
     trial.came(len(head))
     await reply.put(masking.masked(head))
     if is_empty:
@@ -266,7 +280,7 @@ def _packed(response: httpx2.Response) -> Packed | None:
 
 
 async def _unpacked(response: httpx2.Response, packed: Packed | None) -> AsyncIterator[bytes]:
-    async for piece in response.aiter_raw():
+    async for piece in whole(response, response.aiter_raw()):
         for told in packed.unpacked(piece) if packed else (piece,):
             yield told
     if packed:
@@ -317,6 +331,7 @@ __all__ = [
     "OWN",
     "PARTS",
     "READ_TIMEOUT_S",
+    "WORDS_CHARS",
     "Asking",
     "Forwarder",
     "led_back",
