@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from http import HTTPStatus
 from pathlib import Path
 
+from patchyard.clients.closures import whole
 from patchyard.clients.downloads import PIECE, Downloads, KeptPage, Mismatch
 from patchyard.clients.gateway_server import Exchange, Refused
 from patchyard.clients.http_trouble import FAILURES
@@ -90,8 +91,9 @@ class Sources:
             await exchange.begin(status, {"Content-Type": BINARY, **passed}, length=length)
             if method == "GET":
                 is_part = status == HTTPStatus.PARTIAL_CONTENT
+                pieces = whole(response, response.aiter_raw(PIECE))
                 try:
-                    await self._pass(exchange, response.aiter_raw(PIECE), {} if is_part else hashes)
+                    await self._pass(exchange, pieces, {} if is_part else hashes)
                 except (*FAILURES, Mismatch) as error:
                     raise ConnectionError(str(error) or type(error).__name__) from error
 

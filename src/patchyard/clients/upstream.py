@@ -20,6 +20,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
+from patchyard.clients.closures import telling_ends, whole
 from patchyard.clients.dialling import nearness_here, resolved
 from patchyard.clients.http_trouble import FAILURES
 from patchyard.domain.addresses import Address, Nearness, plain, shown
@@ -174,7 +175,7 @@ class Upstream:
         try:
             async with asyncio.timeout(PAGE_TIMEOUT_S), self.ask("GET", url, headers) as response:
                 body = b""
-                async for piece in response.aiter_bytes():
+                async for piece in whole(response, response.aiter_bytes()):
                     body += piece
                     if len(body) > PAGE_BYTES:
                         raise UpstreamFailed(f"an index page is larger than {PAGE_BYTES} bytes")
@@ -307,7 +308,7 @@ async def _asked_there(
 def _context(certificates: Certificates) -> ssl.SSLContext:
     if not certificates.is_strict:
         return _unchecked_context()
-    context = ssl.create_default_context(cafile=certificates.authorities)
+    context = telling_ends(ssl.create_default_context(cafile=certificates.authorities))
     if certificates.client:
         context.load_cert_chain(certificates.client)
     return context
@@ -315,7 +316,7 @@ def _context(certificates: Certificates) -> ssl.SSLContext:
 
 def _unchecked_context() -> ssl.SSLContext:
     """For hosts that the user's own settings call trusted."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = telling_ends(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
