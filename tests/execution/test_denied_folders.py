@@ -100,7 +100,7 @@ async def test_a_workspace_that_the_user_cannot_enter_names_owner_and_cure(
     closed = premises.folder / "closed"
     closed.mkdir(mode=0o700)
     async with create_tool_executor("task-1", str(closed), "local") as executor:
-        refused = await executor.read_file("a")
+        refused = await executor.execute_command("true")
     uid = agent_identity().uid
     assert f"{closed}, which belongs to UID 0" in refused.message
     assert f"UID {uid}" in refused.message

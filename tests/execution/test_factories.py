@@ -125,7 +125,7 @@ async def test_a_folder_that_the_agent_cannot_pass_is_a_result_with_the_cure(
     (closed / "work").mkdir(parents=True)
     closed.chmod(0o700)
     async with create_tool_executor("t", str(closed / "work"), "local") as executor:
-        said = await executor.read_file("a")
+        said = await executor.execute_command("true")
     assert (said.error, said.retryable) == ("ENVIRONMENT_UNAVAILABLE", False)
     assert "cannot pass through" in said.message
 

@@ -315,6 +315,7 @@ def serving(
         output_bytes=spec.limits.output_bytes,
         rlimits=rlimits,
         is_read_only=not spec.workspace.is_writable,
+        has_files_alone=spec.is_owners,
     )
     return toolbox_command(toolbox_interpreter().path, code, options)
 

@@ -31,6 +31,7 @@ class ToolboxOptions:
     output_bytes: int = 16 * 1024 * 1024  # kept of a command, per stream
     rlimits: Mapping[str, int] = field(default_factory=dict)  # by RLIMIT name
     is_read_only: bool = False  # refuse the operations that write
+    has_files_alone: bool = False  # refuse all but operations on files: nothing is started there
     is_machine: bool = False  # whether it has a kernel of its own, which counts for it alone
     is_grouped: bool = False  # whether the control group it is in is its own, and shown to it
     listen_from: str = ""  # socket inside that passes the listening one; empty: inherited

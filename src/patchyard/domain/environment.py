@@ -226,6 +226,7 @@ class EnvironmentSpec:
     orphan_grace_s: float = 60.0  # how long it lives without an engine
     agent_uid: int | None = None  # None: the engine's own, or the configured one under root
     agent_gid: int | None = None
+    is_owners: bool = False  # file operations alone, as the workspace's owner; kind `host` alone
 
 
 @dataclass(frozen=True, kw_only=True)

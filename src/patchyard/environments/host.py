@@ -38,6 +38,7 @@ from patchyard.clients.holding import CHECKED, NOTHING, held_by, unheld
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.metering import LocalMeter
+from patchyard.clients.ownership import require_owner
 from patchyard.clients.process import ProcessRef, kill_tree, tasks_of
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.vitals import health_of
@@ -83,8 +84,12 @@ class HostEnvironment:
         return {"confined": False, "visible": _reach(identity), "limits": held}
 
     async def start(self, spec: EnvironmentSpec) -> EnvironmentHandle:
-        """Start one in the workspace's own folder; `spec.workspace.target` plays no part."""
-        identity = agent_of(spec, self._station)
+        """Start one in the workspace's own folder; `spec.workspace.target` plays no part.
+
+        That of `spec.is_owners` runs as the folder's owner, and starts no command.
+        """
+        agent = agent_of(spec, self._station)
+        identity = require_owner(spec.workspace.source, agent) if spec.is_owners else agent
         _refuse_mounts(spec, self.kind)
         _refuse_closed(spec.workspace.source, identity)
         environment_id = self._station.new_id()
@@ -290,7 +295,7 @@ def _refuse_closed(workspace: str, identity: AgentIdentity) -> None:
         if closed == os.path.realpath(workspace):
             hint = f"give it to that user: `chown -hR {identity.uid} {quoted}`; or {elsewhere}"
     raise EnvironmentUnavailable(
-        f"the agent's user (UID {identity.uid}) cannot pass through {closed}{whose}", hint=hint
+        f"the user of the call (UID {identity.uid}) cannot pass through {closed}{whose}", hint=hint
     )
 
 

@@ -27,7 +27,9 @@ from patchyard.execution.outcomes import (
     failed,
     outcome_of,
 )
+from patchyard.execution.owned import OwnedFiles
 from patchyard.execution.place import LostCall, Place
+from patchyard.toolbox.operations import OF_FILES
 
 COMMAND_TIMEOUT_S = 30.0  # D+
 CLOSINGS = 2  # how often an environment that does not end is told so
@@ -41,10 +43,19 @@ class ToolExecutor:
     `retryable` is set may be asked for again; nothing is ever sent twice from here.
     """
 
-    def __init__(self, task_id: str, place: Place, *, is_remote: bool = False) -> None:
+    def __init__(
+        self,
+        task_id: str,
+        place: Place,
+        *,
+        is_remote: bool = False,
+        files: OwnedFiles | None = None,
+    ) -> None:
+        """Take whose operations these are, and where; those on files may have another place."""
         self._task_id = task_id
         self._place = place
         self._is_remote = is_remote
+        self._files = files
 
     def get_task_id(self) -> str:
         """Return whose operations these are."""
@@ -181,10 +192,11 @@ class ToolExecutor:
         """Return the result of one operation; one that failed has the fallback's values."""
         given = {name: value for name, value in args.items() if value is not None}
         try:
-            if not self._place.is_open and not await self._has_workspace():
+            place = await self._place_of(op)
+            if not place.is_open and not await self._has_workspace():
                 message = f"Failed to {what}: there is no folder {self.get_workspace_path()}"
                 return kind(message=message, error="WORKSPACE_NOT_FOUND", **known)
-            payload = await self._place.call(op, given)
+            payload = await place.call(op, given)
         except LostCall as error:
             if effect == Effect.READ:
                 return failed(kind, what, error, **known)
@@ -194,13 +206,19 @@ class ToolExecutor:
             return failed(kind, what, error, **known)
         return outcome_of(kind, payload, **known)
 
+    async def _place_of(self, op: str) -> Place:
+        if self._files is None or op not in OF_FILES:
+            return self._place
+        return await self._files.place()
+
     async def _has_workspace(self) -> bool:
         return await asyncio.to_thread(Path(self.get_workspace_path()).is_dir)
 
     async def close(self) -> Outcome:
         """End the environment with all that runs there; called again it does nothing."""
         for _ in range(CLOSINGS):
-            if await self._place.close():
+            has_ended = self._files is None or await self._files.close()
+            if await self._place.close() and has_ended:
                 return Outcome(success=True, message="closed")
         message = "Failed to close: the environment does not end; without us it does after a minute"
         return Outcome(message=message, error="ENVIRONMENT_BROKEN", retryable=True)

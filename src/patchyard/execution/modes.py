@@ -1,6 +1,7 @@
 """The factories of Shadow (D3): mode-specific operations and workspaces."""
 
 import asyncio
+import functools
 import os
 from collections.abc import Mapping
 from enum import StrEnum
@@ -16,6 +17,7 @@ from patchyard.domain.errors import UnknownName
 from patchyard.environments.mock import Dice, MockEnvironment, Trouble, trouble_from
 from patchyard.execution.executor import ToolExecutor
 from patchyard.execution.mocking import MockToolExecutor, MockWorkspaceManager, slow
+from patchyard.execution.owned import OwnedFiles
 from patchyard.execution.place import Place, make_own_workspace
 from patchyard.execution.workspaces import WorkspaceManager, require_task_id
 from patchyard.workspaces.selection import plan_folder
@@ -77,7 +79,13 @@ def create_tool_executor(
     if chosen == Mode.MOCK:
         return _mocked(task_id, path)
     environment = environment_for(ExecutionEnvironment.HOST, os.environ)
-    return ToolExecutor(task_id, _place(environment, path))
+    return _local(environment, task_id, path)
+
+
+def _local(environment: Environment, task_id: str, path: str) -> ToolExecutor:
+    place = _place(environment, path)
+    files = OwnedFiles(place, environment, new_id=SystemClock().new_id)
+    return ToolExecutor(task_id, place, files=files)
 
 
 def _mocked(task_id: str, path: str) -> MockToolExecutor:
@@ -135,7 +143,7 @@ def create_workspace_manager(mode: str | None = None) -> WorkspaceManager:
         home=where.home,
         environ=os.environ,
         environment=environment,
-        executor=lambda task_id, path: ToolExecutor(task_id, _place(environment, path)),
+        executor=functools.partial(_local, environment),
     )
 
 

@@ -79,7 +79,7 @@ class WorkspaceManager:
     """Workspaces of the mode local: clones below one folder, worked in by kind `host`.
 
     File operations stay in the workspace; commands have the rights of this process's user, or
-    under root those of the agent's, who then owns the workspace (D17). An asynchronous context
+    under root those of the agent's, who owns what is prepared here (D17). An asynchronous context
     manager, else `close` it.
     """
 

@@ -51,6 +51,13 @@ WRITING = frozenset(
 """Operations after which a replica may be another."""
 SETTLING = frozenset({"execute_command", "mcp_answer", "mcp_call", "mcp_list"})
 """Operations that settle their call themselves, when what they started has answered."""
+OF_FILES = frozenset(
+    {
+        *("codebase_search", "delete_file", "grep_search", "list_directory", "read_file"),
+        *("search_files", "search_replace", "write_file"),
+    }
+)
+"""What a toolbox for files alone does; none of it starts a program."""
 ASTRAY = frozenset({"FILE_NOT_FOUND", "DIRECTORY_NOT_FOUND", "PATH_OUTSIDE_WORKSPACE"})
 """Failures of a path that may be a slip of the pen: they get the nearest names that exist."""
 
@@ -69,7 +76,7 @@ def _begin(room: Room, call: Call, op: str, args: dict[str, Any]) -> None:
     if op in WRITING and room.replica is not None and not room.settings.is_read_only:
         call.complete = room.replica.completing(room)
     try:
-        function = _find(op)
+        function = _find(room, op)
         if op in SETTLING:
             function(room, call, args)
             return
@@ -84,10 +91,12 @@ def _begin(room: Room, call: Call, op: str, args: dict[str, Any]) -> None:
     room.loop.step_through(_drive(room, call, answer, args))
 
 
-def _find(op: str) -> Callable[..., Any]:
+def _find(room: Room, op: str) -> Callable[..., Any]:
     if op not in PLACES:
         known = ", ".join(PLACES)
         raise Refusal("UNKNOWN_OPERATION", "no operation %r; known: %s" % (op, known))
+    if room.settings.has_files_alone and op not in OF_FILES:
+        raise Refusal("FILES_ALONE", "%s is not done here: it is for files alone" % op)
     function: Callable[..., Any] = getattr(
         importlib.import_module("." + PLACES[op], __package__), op
     )
@@ -141,4 +150,4 @@ def _with_near_paths(room: Room, result: dict[str, Any], path: str) -> dict[str,
     return {**result, "near": near}
 
 
-__all__ = ["ASTRAY", "PLACES", "SETTLING", "WRITING", "begin"]
+__all__ = ["ASTRAY", "OF_FILES", "PLACES", "SETTLING", "WRITING", "begin"]

@@ -38,6 +38,7 @@ class Settings:
         self.is_machine: bool = given.get("is_machine", False)  # the kernel there is only its own
         self.is_grouped: bool = given.get("is_grouped", False)  # its group is shown, and its own
         self.is_read_only: bool = given.get("is_read_only", False)
+        self.has_files_alone: bool = given.get("has_files_alone", False)  # nothing is started
         self.seccomp: str = given.get("seccomp", "")  # a filter as BPF, in base 64; empty: none
         # of commands, before the fixed ones; the engine tells them over the socket
         self.env: dict[str, str] = {}
