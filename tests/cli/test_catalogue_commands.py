@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from patchyard.cli.invariant import invariant
 from patchyard.cli.plan_use import use
 from patchyard.cli.project import project
 from patchyard.cli.resource import resource
+from patchyard.clients import bubblewrap
 
 GROUPS = {"action": action, "invariant": invariant, "project": project, "resource": resource}
 
@@ -53,6 +55,35 @@ def test_the_context_is_set_as_the_source_writes_it(checkout: Path) -> None:
     data("project", "context", "set", "execution_environment", "unset")
     after = data("project", "show")
     assert (after["execution_environment"], after["execution_environment_set"]) == ("host", False)
+
+
+@pytest.mark.service("bubblewrap")
+def test_a_new_project_is_confined_and_says_why_and_how_to_take_that_back() -> None:
+    made = data("project", "create", "shop")
+    assert (made["execution_environment"], made["execution_environment_set"]) == ("process", True)
+    assert "nothing was chosen, and `host` has no walls" in made["note"]
+    undo = made["note"].split("`agents ")[1].split("`")[0]
+    shown = data(*shlex.split(undo)) and data("project", "show")
+    assert (shown["execution_environment"], shown["execution_environment_set"]) == ("host", False)
+
+
+def test_where_no_wall_can_be_had_a_new_project_says_so_with_the_cure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bubblewrap, "KNOWN_PLACES", ())
+    monkeypatch.setenv("PATH", "/nonexistent")
+    bubblewrap.find_bubblewrap.cache_clear()
+    made = data("project", "create", "shop")
+    bubblewrap.find_bubblewrap.cache_clear()
+    assert (made["execution_environment"], made["execution_environment_set"]) == ("host", False)
+    for word in ("`process` does not work here", "not installed", "WITHOUT WALLS", "apt install"):
+        assert word in made["note"]
+
+
+def test_a_new_project_of_a_checkout_that_has_a_choice_keeps_it_without_a_word() -> None:
+    data("project", "context", "set", "execution_environment", "container")
+    made = data("project", "create", "shop")
+    assert (made["execution_environment"], made["note"]) == ("container", None)
 
 
 @pytest.mark.parametrize(

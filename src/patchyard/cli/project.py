@@ -20,7 +20,7 @@ from patchyard.cli.main import Group
 from patchyard.cli.opening import engine_opened
 from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.clients.yaml import parse_yaml
-from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.environment import ExecutionEnvironment, Readiness
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.project import CONTEXT_KEYS, Project
 from patchyard.domain.remotes import is_remote
@@ -48,19 +48,31 @@ def create(name: str, repo: str, output_format: str) -> None:
     async def work() -> Outcome:
         top, notes = await _checkout(repo)
         async with engine_opened() as equipment:
-            adapter = equipment.environments.get(ExecutionEnvironment.PROCESS)
-            works = adapter is not None and (await adapter.check()).is_ready
-            made = Project(
-                name=name,
-                repository=top,
-                execution_environment=ExecutionEnvironment.PROCESS if works else None,
-            )
+            found = await equipment.environments[ExecutionEnvironment.PROCESS].check()
+            kind = ExecutionEnvironment.PROCESS if found.is_ready else None
+            made = Project(name=name, repository=top, execution_environment=kind)
             catalogue = Catalogue(equipment.store.journal, equipment.clock)
             made = await catalogue.create_project(made)
-            data = project_data(made, await catalogue.holdings())
+            is_ours = made.execution_environment == kind
+            note = _default_note(name, found) if is_ours else ""
+            data = {**project_data(made, await catalogue.holdings()), "note": note or None}
             return Outcome(data=data, text="\n".join([*notes, "created", fields(data)]))
 
     carry_out("project create", output_format, work)
+
+
+def _default_note(name: str, found: Readiness) -> str:
+    """Say where commands of a project run for which nothing was chosen, and why (F2.25)."""
+    if found.is_ready:
+        return (
+            "commands run in `process`: nothing was chosen, and `host` has no walls; `agents"
+            f" project context set {name} execution_environment unset` goes back to the default"
+        )
+    return (
+        f"no environment is stored, for `process` does not work here ({found.cause}): commands run"
+        " on `host`, WITHOUT WALLS, unless a setting names another kind; cure:"
+        f" {found.cure}, then `agents project context set {name} execution_environment process`"
+    )
 
 
 async def _checkout(repo: str) -> tuple[str, list[str]]:
