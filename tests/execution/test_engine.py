@@ -131,6 +131,40 @@ async def test_a_plan_of_a_programs_provider_goes_on_in_that_program_alone(
     await site.clear()
 
 
+def worked_on(site: Worksite, until: str) -> None:
+    """Run a worker of another process until it has said a text."""
+    words = [sys.executable, "-P", "-m", "patchyard", "worker", "--drain", "1s"]
+    with subprocess.Popen(
+        words, cwd=site.repository, env=site.environ, stderr=subprocess.PIPE, text=True
+    ) as worker:
+        assert worker.stderr is not None
+        assert any(until in line for line in worker.stderr)
+        worker.terminate()
+        worker.stderr.read()
+
+
+async def test_a_worker_loses_nothing_of_it_and_a_replay_needs_no_provider(site: Worksite) -> None:
+    acme = Acme(is_broken=True)
+    async with Engine.open({"execution_environment": "process"}, environ=site.environ) as engine:
+        engine.register("acme", acme)
+        asked = TaskExecutionRequest(
+            task="do it", repository=str(site.repository), model="acme:large"
+        )
+        plan_id = (await engine.run(asked)).plan_id
+        queued = await asyncio.to_thread(agents, site, "plan", "resume", plan_id, "--detach")
+        assert queued[0] == 0
+        await asyncio.to_thread(worked_on, site, f"{plan_id}: the plan's model is acme:large")
+        _, told = await asyncio.to_thread(agents, site, "plan", "status", plan_id)
+        assert (told["data"]["phase"], told["data"]["state"]) == ("execute", "errored")
+        assert "this process has no such provider" in told["data"]["error_message"]
+
+        acme.is_broken = False
+        assert (await engine.resume(plan_id)).summary == "made"
+        code, told = await asyncio.to_thread(agents, site, "plan", "replay", plan_id)
+        assert (code, told["error"]) == (0, None)
+    await site.clear()
+
+
 async def test_an_engine_that_is_closed_takes_no_task(site: Worksite) -> None:
     async with Engine.open(environ=site.environ) as engine:
         pass
