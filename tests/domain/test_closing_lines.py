@@ -90,6 +90,22 @@ def test_fewer_tests_are_missing_where_no_test_was_changed(
     assert bool(why) is is_missing
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("1 failed, 1 passed in 0.21s", "1 passed, 1 xfailed in 0.21s"),
+        ("2 passed in 0.21s", "1 passed, 1 xfailed, 1 warning in 0.21s"),
+        ("1 passed, 1 xfailed in 0.21s", "2 xfailed in 0.21s"),
+        ("Ran 2 tests in 0.1s\n\nOK", "Ran 2 tests in 0.1s\n\nOK (expected failures=1)"),
+    ],
+)
+def test_a_test_that_is_newly_expected_to_fail_did_not_run(before: str, after: str) -> None:
+    has_passed = " failed" not in before
+    why = missing_tests(closing(before), closing(after), has_passed=has_passed)
+    assert " beside 1 newly expected to fail, and 2 on the base" in why
+    assert not missing_tests(closing(after), closing(after), has_passed=True)
+
+
 def test_each_line_of_a_runner_by_parts_counts_where_the_base_fails_too() -> None:
     why = missing_tests(said(node=(1, 1)), said(node=(1, 0)), has_passed=False)
     assert why.startswith("node ran 1 test here and 2 on the base")

@@ -101,6 +101,8 @@ _COMPILED = tuple((form, re.compile(rf"^{form.line}[ \t\r]*$", re.MULTILINE)) fo
 _BY_PARTS = frozenset({"cargo", "go", "go (verbose)", "Maven", "mocha", "node"})
 _OF_GO = {"go", "go (verbose)"}
 _MAYBE_QUIET = frozenset({"Maven", "ctest"})  # may say nothing where all is well (-q)
+# Tests that failed as they were expected to: pytest's and unittest's words for them.
+_EXCUSED = re.compile(r"\b(\d+) xfailed\b|\bexpected failures=(\d+)")
 _FAILED = re.compile(
     r"\b[1-9]\d* (?:tests? )?(?:failed|failing|failures?|errors?)\b|\b(?:Failures|Errors): [1-9]"
     r"|\bfail [1-9]|\bFAILED\b|\bFAIL\b"
@@ -115,6 +117,8 @@ class Closing:
     """Tests that ran by each closing line, by runner; Go says packages, and tests with -v."""
     last: str = ""  # the runner that spoke last: others may have run within its tests
     failed: frozenset[str] = frozenset()  # runners that say that tests failed
+    excused: Mapping[str, int] = field(default_factory=dict)
+    """Tests among those that ran which failed as they were expected to, by runner."""
 
 
 def closing(output: str) -> Closing:
@@ -127,6 +131,7 @@ def closing(output: str) -> Closing:
     text = "\n".join(line if len(line) <= LONGEST else "" for line in lines)
     found: dict[str, tuple[int, ...]] = {}
     failed: set[str] = set()
+    excused: dict[str, int] = {}
     last = (0, "")
     for form, line in _COMPILED:
         matches = [*line.finditer(text)] if form.needs in text else []
@@ -134,10 +139,16 @@ def closing(output: str) -> Closing:
             continue
         found[form.runner] = (*found.get(form.runner, ()), *map(form.count, matches))
         last = max(last, (matches[-1].end(), form.runner))
+        if count := sum(_excused(match[0]) for match in matches):
+            excused[form.runner] = excused.get(form.runner, 0) + count
         telling = matches if form.runner in _BY_PARTS else matches[-1:]
         if any(_FAILED.search(match[0]) for match in telling):
             failed.add(form.runner)
-    return Closing(ran=found, last=last[1], failed=frozenset(failed))
+    return Closing(ran=found, last=last[1], failed=frozenset(failed), excused=excused)
+
+
+def _excused(line: str) -> int:
+    return sum(int(found[1] or found[2]) for found in _EXCUSED.finditer(line))
 
 
 def missing_tests(
@@ -153,7 +164,8 @@ def missing_tests(
     `has_passed` says whether it ended well on the base. With `is_touched` tests were changed, so
     that fewer may run; where the output `is_cut`, lines of it may be missing. A base that has not
     passed may show the output of tests, in which other runners ran: the one that spoke last
-    counts, and of those that close with one line the largest number.
+    counts, and of those that close with one line the largest number. A test that is expected to
+    fail here, and was not on the base, did not run: code under test can say that of its own test.
     """
     if after.failed and not (has_passed and before.failed):
         return f"{min(after.failed)} said that tests failed, and the command ended with 0"
@@ -173,10 +185,15 @@ def missing_tests(
                 f"{runner} said on the base that {said} ran, and printed no closing line here"
                 f" ({_WAIVED})"
             )
-        ran = sum(after.ran[runner])
+        newly = max(0, after.excused.get(runner, 0) - before.excused.get(runner, 0))
+        ran = max(0, sum(after.ran[runner]) - newly)
         is_counted = not is_touched and not (is_cut and runner in _BY_PARTS)
         if ran < most and (is_counted or not ran):
-            return f"{runner} ran {_counted(runner, ran)} here and {most} on the base ({_WAIVED})"
+            beside = f" beside {newly} newly expected to fail," if newly else ""
+            return (
+                f"{runner} ran {_counted(runner, ran)} here{beside} and {most} on the base"
+                f" ({_WAIVED})"
+            )
     return ""
 
 
