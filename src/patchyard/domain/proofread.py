@@ -1,15 +1,13 @@
 """Which changed files a person should look at before trusting a green proof."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from posixpath import splitext
+from collections.abc import Iterable, Sequence
 
 from patchyard.domain.anywhere import named_anywhere
 from patchyard.domain.changeset import Change, ChangeStatus
 from patchyard.domain.held import SETTINGS, TESTS, shadows
 from patchyard.domain.links import LINK, NO_LINKS, TreeLinks
 from patchyard.domain.name_patterns import NamePatterns, below_any
-from patchyard.domain.patch_lines import Lines
 from patchyard.domain.tree_names import TreeNames
 
 # Patterns for any folder: what steers a build, beside the settings that gates hold.
@@ -39,21 +37,6 @@ CHECKING = (
     "__snapshots__/*", "__mocks__/*",
 )  # fmt: skip
 _OF_UNITTEST = re.compile(r"(?i:(?:.*/)?test[^/]*\.py)")
-# Tests beside the code that they test, by the ending of the file.
-_INLINE = {
-    ".py": re.compile(r"^\s*>>> "),
-    ".rs": re.compile(r"#\[(?:\w+::)*(?:test|rstest|case|test_case|quickcheck)\b|^\s*//[/!]\s*```"),
-}
-
-
-def inline_tests(removed: Mapping[str, Lines]) -> tuple[str, ...]:
-    """Return the files from which lines were removed that begin a test beside the code."""
-    return tuple(
-        path
-        for path, lines in sorted(removed.items())
-        if (form := _INLINE.get(splitext(path)[1].lower()))
-        and any(form.search(text[:1000]) for text in lines.values())
-    )
 
 
 def touches_tests(changes: Iterable[Change], links: TreeLinks = NO_LINKS) -> bool:
@@ -88,4 +71,4 @@ def _tests_among(
     }
 
 
-__all__ = ["CHECKING", "WATCHED", "inline_tests", "touched_proof", "touches_tests"]
+__all__ = ["CHECKING", "WATCHED", "touched_proof", "touches_tests"]

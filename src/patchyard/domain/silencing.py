@@ -19,6 +19,9 @@ _WORDS = re.compile(
     r"|\bpytest\.(?:mark\.)?(?:skip|skipif|xfail|importorskip)\b|\bunittest\.skip"
     r"|\bSkipTest\b|\.skipTest\(|\bt\.Skip(?:f|Now)?\("
     r"|\b(?:test|it|describe|suite|context)\.only\(|\b(?:test|it|describe|suite)\.skip\(|\b(?:xit|xdescribe)\("
+    # which tests a runner finds, and what it makes of them
+    r"|\bdef (?:load_tests|pytest_\w+)\b|\bcollect_ignore|\bpytest(?:mark|_plugins)\b"
+    r"|\b__test__\s*=\s*False|\b__unittest_(?:skip|expecting_failure)__"
     # the end of a process as if all were well, and the insides of a runner
     r"|\b(?:_exit|_Exit|quick_exit|reallyExit)\b|\bos\.(?:exec\w+\(|kill\(\s*os\.getpid)"
     r"|\bsys\.exit\((?:0|None|False)?\)|\bfrom sys import [^#]{0,200}\bexit\b"

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from patchyard.contracts.trees import Trees
@@ -10,10 +10,12 @@ from patchyard.domain.anywhere import named_anywhere
 from patchyard.domain.changeset import Base, ChangeSet, ChangeStatus
 from patchyard.domain.gate_words import is_source
 from patchyard.domain.held import MIXED, SETTINGS
+from patchyard.domain.inline_tests import touches_inline
+from patchyard.domain.patch_lines import Lines
 from patchyard.domain.plan import PlanSpec
-from patchyard.domain.proofread import CHECKING, inline_tests, touched_proof, touches_tests
+from patchyard.domain.proofread import CHECKING, touched_proof, touches_tests
 from patchyard.domain.protected import is_allowed
-from patchyard.engine.comparing import Change, survey
+from patchyard.engine.comparing import MOST_READ, Change, survey
 from patchyard.engine.leading import led_to
 
 MOST_LOOKED_AT = 20_000  # tests and settings of the base, around each run
@@ -68,18 +70,18 @@ async def gathered(
     """
     links = await trees.links(base, changeset)
     change = await survey(trees, base, changeset)
-    inline = inline_tests(change.lines.removed)
+    old, new = await _inline(trees, base, change)
     named = touched_proof(changeset.changes, links)
     ground = replace(
         change.ground,
-        touches_tests=bool(inline) or touches_tests(changeset.changes, links),
+        touches_tests=bool(old) or touches_tests(changeset.changes, links),
         is_waived=_is_waived(changeset, spec, settled=named),
     )
     commands = [*spec.validate, *(gate.command for gate in spec.gates if gate.command), *checks]
     changed = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
     led = await led_to(trees, base, commands, changed)
     unread = (path for path, lines in ground.changed.items() if lines is None and is_source(path))
-    touched = frozenset({*named, *inline, *led, *_lost(changeset), *unread})
+    touched = frozenset({*named, *old, *new, *led, *_lost(changeset), *unread})
     return Evidence(
         change=replace(change, ground=ground),
         touched=touched,
@@ -88,6 +90,32 @@ async def gathered(
             kept=deciding - changed,
         ),
     )
+
+
+async def _inline(trees: Trees, base: Base, change: Change) -> tuple[set[str], set[str]]:
+    """Return the source files in which tests beside the code were changed: on each side, by path.
+
+    What is too large to be looked at counts as one.
+    """
+    old, new = change.lines.removed, change.lines.added
+    paths = sorted(path for path in {*old, *new} if is_source(path))
+    found: tuple[set[str], set[str]] = (set(), set())
+    for start in range(0, len(paths), MOST_READ):
+        some = paths[start : start + MOST_READ]
+        texts = await change.texts(trees, base, some)
+        old_ones = {path: old[path] for path in some if path in old and path in change.before}
+        new_ones = {path: new[path] for path in some if path in new and path in change.after}
+        found[0].update(await asyncio.to_thread(_among, texts.before, old_ones))
+        found[1].update(await asyncio.to_thread(_among, texts.after, new_ones))
+    return found
+
+
+def _among(texts: Mapping[str, Sequence[str]], changed: Mapping[str, Lines]) -> set[str]:
+    return {
+        path
+        for path, lines in changed.items()
+        if path not in texts or touches_inline(path, texts[path], lines)
+    }
 
 
 def _is_waived(changeset: ChangeSet, spec: PlanSpec, *, settled: Collection[str]) -> bool:
