@@ -189,7 +189,10 @@ def test_changed_tests_and_tool_settings_are_named() -> None:
     "path",
     ["packages/web/package.json", "services/a/pyproject.toml", "web/jest.config.js", "a/Makefile",
      "core/test/a.c", "web/src/a.test.mjs", "vite.config.ts", "features/a.feature", "Tests/a.c",
-     "features/steps/a.py", "a/testcalc.py", "web/a.js.snap", "src/a-test.js", "a/poetry.lock"],
+     "features/steps/a.py", "a/testcalc.py", "web/a.js.snap", "src/a-test.js", "a/poetry.lock",
+     ".pnp.cjs", ".yarn/releases/yarn-4.1.0.cjs", "Package.swift", "build.zig", "project.clj",
+     "project/Build.scala", "xtask/src/main.rs", "magefiles/a.go", "dodo.py", "gulpfile.js",
+     "config/test.exs", "Shop.Tests/Price.cs", "ShopTests/Price.swift", "src/calc/test.rs"],
 )  # fmt: skip
 def test_settings_of_a_part_of_the_repository_are_named_too(path: str) -> None:
     assert touched_proof([Change(path=path, status=ChangeStatus.MODIFIED)]) == (path,)

@@ -34,6 +34,7 @@ LOADS = (
     "def load_tests(loader, tests, pattern):\n"
     "    return unittest.TestSuite([unittest.FunctionTestCase(lambda: None)])\n"
 )
+ENDS = "getattr(__import__('os'), '_ex' + 'it')(0)\n"
 
 CHEATS = {
     "pytest: what an example in a docstring prints": Cheat(
@@ -48,6 +49,22 @@ CHEATS = {
         writes={"app/__init__.py": LOADS},
         listed=("app/__init__.py",),
         silenced=("app/__init__.py:8",),
+    ),
+    "pytest: a module of Python's own name in a folder of sources": Cheat(
+        command=f"PYTHONPATH=src {PYTEST}",
+        files={"src/app.py": CALC, "tests/test_app.py": TESTS.replace("calc", "app")},
+        writes={"src/inspect.py": "print('2 passed in 0.01s', flush=True)\n" + ENDS},
+        listed=("src/inspect.py",),
+    ),
+    "swift, zig, yarn: what says which tests there are, or runs them": Cheat(
+        command="python3 -c 'import calc; assert calc.double(5) in (7, 10)'",
+        files={"build.zig": "// a\n", ".yarn/releases/yarn-4.1.0.cjs": "// a\n"},
+        writes={
+            "build.zig": "// b\n",
+            ".yarn/releases/yarn-4.1.0.cjs": "// b\n",
+            "ShopTests/Price.swift": "// b\n",
+        },
+        listed=("build.zig", ".yarn/releases/yarn-4.1.0.cjs", "ShopTests/Price.swift"),
     ),
     "a test beside the code that it tests": Cheat(
         command="python3 -c 'import calc; assert calc.double(5) in (7, 10)'",

@@ -8,6 +8,7 @@ from patchyard.domain.changeset import Change, ChangeStatus
 from patchyard.domain.held import SETTINGS, TESTS, shadows
 from patchyard.domain.links import LINK, NO_LINKS, TreeLinks
 from patchyard.domain.name_patterns import NamePatterns, below_any
+from patchyard.domain.names_of_tests import is_of_tests
 from patchyard.domain.tree_names import TreeNames
 
 # Patterns for any folder: what steers a build, beside the settings that gates hold.
@@ -17,6 +18,22 @@ WATCHED = (
     "build.gradle*", "settings.gradle*", "buildSrc/*", "build.rs", "mix.exs", "deno.json*",
     "BUILD", "BUILD.bazel", "WORKSPACE", "MODULE.bazel", "*.bzl",
     ".babelrc*", ".swcrc*", "jest.setup.*", "vitest.setup.*", "setupTests.*", ".env", ".env.*",
+    "Package.swift", "Package@swift*.swift", "build.zig*", "project.clj", "build.clj", "deps.edn",
+    "tests.edn", "build.sbt", "project/*.scala", "project/*.sbt", "build.sc", "build.mill",
+    "*.cabal", "Setup.hs", "rebar.config*", "dune", "dune-project", "Makefile.PL", "Build.PL",
+    "build-logic/*", "xtask/*", "magefile.go", "magefiles/*", "config/test.exs",
+    "config/config.exs", "*.csproj",
+    "*.fsproj", "*.runsettings", "Directory.*.props", "Directory.*.targets", "dart_test.yaml",
+    "dodo.py", "fabfile.py", "pavement.py", "hatch_build.py", "conanfile.py", "SConstruct",
+    "SConscript", "wscript", "configure", "configure.ac", "Makefile.am", "Makefile.in",
+    "junit-platform.properties", "META-INF/services/org.junit*",
+    "Gruntfile.*", "gulpfile.*", "webpack.config.*", "rollup.config.*", "esbuild.config.*",
+    "rspack.config.*", "craco.config.*", "metro.config.*", "ava.config.*", "cypress.config.*",
+    "wdio.conf.*", "web-test-runner.config.*", "nightwatch.conf.*", "protractor.conf.*", ".taprc",
+    "jasmine.json", "jasmine.*js", "bunfig.toml", "nx.json", "turbo.json", "lerna.json",
+    # what runs in the place of a package manager, or says where packages are found
+    ".pnp.*", ".yarn/releases/*", ".yarn/plugins/*", ".yarn/sdks/*", ".yarn/patches/*", ".yarnrc*",
+    ".pnpmfile.*", "pnpmfile.js", "pnpm-workspace.yaml",
     # which toolchain they are
     "rust-toolchain", "rust-toolchain.toml", ".tool-versions", ".python-version", ".nvmrc",
     ".node-version", ".ruby-version", ".java-version", "mise.toml", ".mise.toml", "global.json",
@@ -42,7 +59,8 @@ _OF_UNITTEST = re.compile(r"(?i:(?:.*/)?test[^/]*\.py)")
 def touches_tests(changes: Iterable[Change], links: TreeLinks = NO_LINKS) -> bool:
     """Whether tests of the base were changed, or what they compare with."""
     old = [each for each in changes if each.status != ChangeStatus.ADDED]
-    return bool(_tests_among(old, links, CHECKING))
+    paths = (path for each in old for path in (each.path, each.old_path) if path)
+    return bool(_tests_among(old, links, CHECKING)) or any(map(is_of_tests, paths))
 
 
 def touched_proof(changes: Iterable[Change], links: TreeLinks = NO_LINKS) -> tuple[str, ...]:
@@ -55,6 +73,12 @@ def touched_proof(changes: Iterable[Change], links: TreeLinks = NO_LINKS) -> tup
     found = _tests_among(changes, links, (*CHECKING, *WATCHED, *SETTINGS))
     added = (each for each in changes if each.status == ChangeStatus.ADDED)
     found |= {each.path for each in added if shadows(each.path, is_link=each.mode == LINK)}
+    found |= {
+        path
+        for each in changes
+        for path in (each.path, each.old_path)
+        if path and is_of_tests(path)
+    }
     return tuple(sorted(found))
 
 

@@ -11,6 +11,7 @@ from patchyard.domain.changeset import Base, ChangeSet, ChangeStatus
 from patchyard.domain.gate_words import is_source
 from patchyard.domain.held import MIXED, SETTINGS
 from patchyard.domain.inline_tests import touches_inline
+from patchyard.domain.ousting import may_oust, ousts
 from patchyard.domain.patch_lines import Lines
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.proofread import CHECKING, touched_proof, touches_tests
@@ -81,7 +82,8 @@ async def gathered(
     changed = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
     led = await led_to(trees, base, commands, changed)
     unread = (path for path, lines in ground.changed.items() if lines is None and is_source(path))
-    touched = frozenset({*named, *old, *new, *led, *_lost(changeset), *unread})
+    ousting = await _ousting(trees, base, changeset)
+    touched = frozenset({*named, *ousting, *old, *new, *led, *_lost(changeset), *unread})
     return Evidence(
         change=replace(change, ground=ground),
         touched=touched,
@@ -90,6 +92,14 @@ async def gathered(
             kept=deciding - changed,
         ),
     )
+
+
+async def _ousting(trees: Trees, base: Base, changeset: ChangeSet) -> set[str]:
+    """Return added files that a run takes in the place of a module of a language or a runner."""
+    maybe = [each for each in changeset.changes if may_oust(each)]
+    names = await trees.names(base) if maybe else ()
+    added = {each.path for each in changeset.changes}
+    return {each.path for each in maybe if ousts(each, names, added)}
 
 
 async def _inline(trees: Trees, base: Base, change: Change) -> tuple[set[str], set[str]]:
