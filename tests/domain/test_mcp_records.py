@@ -162,6 +162,14 @@ def test_a_tool_that_cannot_be_offered_is_named_with_the_reason(text: Any, why: 
     assert why in listing.left_out[0]
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_a_tool_with_a_number_that_json_does_not_have_is_not_offered(number: str) -> None:
+    text = tool("read").replace('"string"', f'"number", "maximum": {number}')
+    listing = listing_of(FS, [text, tool("write")])
+    assert [each.name for each in listing.tools] == ["write"]
+    assert listing.left_out == (f"a tool's description holds {number}, which is no number",)
+
+
 def test_two_tools_of_one_name_are_neither_offered() -> None:
     listing = listing_of(FS, [tool("a"), tool("a", title="b"), tool("a")])
     assert (listing.tools, listing.left_out) == ((), ("mcp__fs__a is the name of 3 tools",))

@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import dataclasses
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -227,6 +229,25 @@ async def test_a_failure_is_a_result_with_a_code_and_the_fallbacks_values(
         assert outcome.message
     assert (await tools.search_files("")).files == ()
     assert (await tools.list_directory("none")).contents == ()
+
+
+async def test_arguments_of_another_type_are_refused_and_end_nothing(tools: ToolExecutor) -> None:
+    """What JSON does not have ended the environment, with all that ran in it."""
+    job = await tools.execute_command("sleep 60", background=True)
+    wrong: Any = [None, 5, b"x", Path("x"), math.nan, math.inf, (b"x",)]
+    times: Any = {5: "5"}
+    for value in wrong:
+        for outcome in (
+            await tools.read_file(value),
+            await tools.list_directory(value),
+            await tools.write_file("x", value),
+            await tools.execute_command(value),
+            await tools.execute_command("true", timeout_s=times.get(value, value)),
+            await tools.grep_search(value),
+        ):
+            is_usual = value is None and outcome.success  # as if it was not said
+            assert is_usual or outcome.error == "VALIDATION_ERROR", (value, outcome)
+    assert (await tools.job_status(job.job_id)).success
 
 
 async def test_results_cannot_be_changed(tools: ToolExecutor) -> None:

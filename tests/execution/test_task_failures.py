@@ -10,7 +10,7 @@ from engine.worksite import ADD, Worksite, done
 from execution.test_tasks import asked
 from patchyard.domain.errors import ModelFailed
 from patchyard.engine.workflow import Workflow
-from patchyard.execution import TaskExecutionRequest, execute_task, tasks
+from patchyard.execution import Task, TaskExecutionRequest, execute_task, tasks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -65,8 +65,8 @@ async def test_a_request_that_is_none_is_a_result(site: Worksite) -> None:
     odd: Any = ["A=b"]  # instead of a mapping
     request = TaskExecutionRequest(task="x", repository=str(site.repository), variables=odd)
     result = await execute_task(request, environ=site.environ)
-    assert (result.success, result.error, result.plan_id) == (False, "internal", "")
-    assert "'list' object has no attribute 'items'" in result.message
+    assert (result.success, result.error, result.plan_id) == (False, "usage", "")
+    assert result.message == "TaskExecutionRequest.variables is a list"
 
 
 async def test_a_cancellation_passes_on(site: Worksite, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,3 +82,37 @@ async def test_a_cancellation_passes_on(site: Worksite, monkeypatch: pytest.Monk
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+WRONG: dict[str, Any] = {
+    "a task was given as a str": "mend it",
+    "a task was given as a NoneType": None,
+    "TaskExecutionRequest.validate is 'pytest -q', and takes several texts": TaskExecutionRequest(
+        task="mend it",
+        validate="pytest -q",  # type: ignore[arg-type]
+    ),
+    "TaskExecutionRequest.setup is (5,), and takes several texts": TaskExecutionRequest(
+        task="mend it",
+        setup=(5,),  # type: ignore[arg-type]
+    ),
+    "TaskExecutionRequest.environment is a int, not a text": TaskExecutionRequest(
+        task="mend it",
+        environment=5,  # type: ignore[arg-type]
+    ),
+    "Task.validate is 'pytest', and takes several texts": TaskExecutionRequest(
+        task=Task(text="mend it", validate="pytest"),  # type: ignore[arg-type]
+    ),
+    "TaskExecutionRequest.variables is a list": TaskExecutionRequest(
+        task="mend it",
+        variables=["A=1"],  # type: ignore[arg-type]
+    ),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+async def test_a_request_of_another_shape_is_refused_before_there_is_a_plan(
+    site: Worksite, message: str
+) -> None:
+    result = await execute_task(WRONG[message], environ=site.environ)
+    assert (result.error, result.message, result.plan_id) == ("usage", message, "")
+    assert result.hint

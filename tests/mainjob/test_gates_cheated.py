@@ -54,7 +54,7 @@ def test_edited_tests_and_loosened_settings_have_no_effect_and_are_named(desk: D
     assert set(said.data["touched_proof"]) == {
         *("conftest.py", "pyproject.toml", "pytest.py", "ruff.toml", "tests/test_calc.py")
     }
-    assert said.data["silenced"] == ["conftest.py:2"]
+    assert said.data["silenced"] == ["conftest.py:1", "conftest.py:2"]
     screen = desk.agents("plan", "status", is_json=False).out.decode().splitlines()
     named = [n for n, line in enumerate(screen) if line.split()[:1] in (["touched"], ["held"])]
     verdict = next(n for n, line in enumerate(screen) if line.split()[:1] == ["gate"])

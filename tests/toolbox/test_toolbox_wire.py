@@ -178,6 +178,18 @@ def test_what_is_no_finite_number_is_no_frame(number: str) -> None:
         wire.Decoder().feed(framed(f'{{"x": {number}}}'))
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), b"x", {1, 2}, object()])
+def test_what_json_does_not_have_is_not_sent(value: object) -> None:
+    with pytest.raises(wire.WireError, match=r"a number is none|a value is no text"):
+        wire.encode({"args": {"x": [value]}})
+
+
+def test_a_result_that_json_does_not_have_is_told_as_a_failure() -> None:
+    frame = encode_result("c1", {"success": True, "x": float("nan")})
+    (message,) = wire.Decoder().feed(frame)
+    assert message["result"]["error"] == "INTERNAL_ERROR"
+
+
 def test_texts_that_no_encoding_has_are_made_writable() -> None:
     text = r'{"\ud800": ["a\udbffb", {"x": "\udc00\ud83d\ude00"}], "byte": "\udcff\udc80"}'
     (message,) = wire.Decoder().feed(framed(text))

@@ -6,6 +6,7 @@ as its hash is the one that was seen first.
 
 import hashlib
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -142,13 +143,27 @@ def _tool(server: McpServer, text: Any) -> ListedTool:
 
 
 def _body(text: str) -> Mapping[str, Any]:
+    """Return what describes a tool. A number that JSON does not have would break each request."""
     try:
-        body = loaded(text)
+        body = loaded(text, parse_constant=_number, parse_float=_number)
+    except _NoNumber:
+        raise
     except ValueError as error:
         raise ValueError("a tool's description cannot be read") from error
     if not isinstance(body, dict) or is_deeper(body, 2 * DEEPEST):
         raise ValueError("a tool's description is of another shape")
     return body
+
+
+class _NoNumber(ValueError):
+    """A description holds a number that JSON does not have."""
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise _NoNumber(f"a tool's description holds {text[:20]}, which is no number")
+    return number
 
 
 def cleaned(value: Any) -> Any:

@@ -102,9 +102,11 @@ class ToolExecutor:
         args = {"path": self._inside(path), "recursive": recursive}
         return await self._asked(ListDirectoryResult, "list_directory", args, f"list {path or '/'}")
 
-    def _inside(self, path: str) -> str:
+    def _inside(self, path: Any) -> Any:
         """Read a leading slash as the workspace's (D+), where it does not begin its real path."""
         root = self.get_workspace_path().rstrip("/")
+        if not isinstance(path, str):
+            return path  # refused inside
         return path if f"{path}/".startswith(f"{root}/") else path.lstrip("/") or "."
 
     async def search_files(self, query: str) -> SearchFilesResult:
@@ -156,7 +158,7 @@ class ToolExecutor:
             "background": background,
             "env": dict(env or {}),
         }
-        what = f"run {command[:80]}"
+        what = f"run {str(command)[:80]}"
         return await self._asked(
             CommandResult, "execute_command", args, what, Effect.RUN, command=command
         )

@@ -1,5 +1,6 @@
 """What a whole task is asked with (C15): records, and plain words as a convenience over them."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -110,6 +111,45 @@ def asked_of(request: TaskExecutionRequest, model: str, environ: Mapping[str, st
     return asked_sandbox(asked, request.sandbox)
 
 
+_TEXTS = ("repository", "role", "environment", "model", "apply_to", "text", "ref")
+_ROWS = ("setup", "validate", "allow_hosts", "allow_paths")
+
+
+def require_request(request: object) -> None:
+    """Raise UsageError where this is no request, or words of it are of another type.
+
+    A text in the place of several would be read letter by letter.
+    """
+    if not isinstance(request, TaskExecutionRequest):
+        raise UsageError(
+            f"a task was given as a {type(request).__name__}",
+            hint=f"write {REQUEST}(task='...')",
+        )
+    _require_types(request, REQUEST)
+    if isinstance(request.task, Task):
+        _require_types(request.task, "Task")
+    if not isinstance(request.variables, Mapping):
+        raise _no_record("variables", request.variables, "a mapping of names to texts")
+
+
+def _require_types(record: TaskExecutionRequest | Task, name: str) -> None:
+    for field_name in _TEXTS:
+        value = getattr(record, field_name, "")
+        if value and not isinstance(value, (str, os.PathLike)):
+            raise UsageError(
+                f"{name}.{field_name} is a {type(value).__name__}, not a text",
+                hint=f"say {field_name}='...'",
+            )
+    for field_name in _ROWS:
+        value = getattr(record, field_name, ())
+        is_row = isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
+        if value and not is_row:
+            raise UsageError(
+                f"{name}.{field_name} is {value!r:.80}, and takes several texts",
+                hint=f"say {field_name}=('...',)",
+            )
+
+
 def _task_of(request: TaskExecutionRequest) -> Task:
     """Return the whole task; the words beside a record say what that leaves empty."""
     words: dict[str, Any] = {
@@ -212,4 +252,5 @@ __all__ = [
     "TaskExecutionRequest",
     "asked_of",
     "provider_of",
+    "require_request",
 ]

@@ -17,7 +17,12 @@ from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
 from patchyard.engine.workflow import Workflow
 from patchyard.execution.outcomes import Outcome
-from patchyard.execution.requests import TaskExecutionRequest, asked_of, provider_of
+from patchyard.execution.requests import (
+    TaskExecutionRequest,
+    asked_of,
+    provider_of,
+    require_request,
+)
 from patchyard.making import considered, made
 
 USED = ("tokens", "input_tokens", "output_tokens", "usd", "steps", "seconds")  # of `cost`
@@ -62,6 +67,7 @@ async def carried_out(
     """See `execute_task`; `shared` is what the process knows of providers."""
     known = _Known()
     try:
+        require_request(request)
         environ = dict(os.environ) if environ is None else environ
         model, shared = provider_of(request, environ, shared)
         async with open_equipment(environ, shared=shared) as equipment:

@@ -252,6 +252,8 @@ def _try_to_encode(call_id: str, result: dict[str, Any]) -> bytes | None:
     except WireError as error:
         if isinstance(error.__cause__, RecursionError):
             return _try_to_encode(call_id, failure("INTERNAL_ERROR", "the result is %s" % TOO_DEEP))
+        if error.__cause__ is not None:
+            return _try_to_encode(call_id, failure("INTERNAL_ERROR", "the result: %s" % error))
         return None
 
 

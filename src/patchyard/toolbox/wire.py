@@ -57,12 +57,17 @@ class WireError(Exception):
 def encode(message: dict[str, Any]) -> bytes:
     """Return `message` as one frame.
 
-    Raises WireError when it would pass MAX_FRAME_BYTES, or is nested too deep.
+    Raises WireError when it would pass MAX_FRAME_BYTES, is nested too deep, or holds what JSON does
+    not have: the peer would end the connection, with all that runs behind it.
     """
     try:
-        body = json.dumps(message, separators=(",", ":")).encode("ascii")
+        body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode("ascii")
     except RecursionError as error:
         raise WireError("a frame is nested too deep") from error
+    except ValueError as error:
+        raise WireError("a number is none (nan, inf)") from error
+    except TypeError as error:
+        raise WireError("a value is no text, number, list or object: %s" % error) from error
     if len(body) > MAX_FRAME_BYTES:
         raise WireError(
             "a frame of %d bytes is over the limit of %d" % (len(body), MAX_FRAME_BYTES)
