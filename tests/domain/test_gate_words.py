@@ -194,3 +194,12 @@ def test_shells_are_followed_and_programs_are_not() -> None:
     assert not leads_on("check.py", "#!/bin/sh\n. lib.sh\n", set())
     assert may_lead_on("tools/check")
     assert not may_lead_on("check.py")
+
+
+@pytest.mark.parametrize("word", ["ci", "install", "i"])
+def test_an_install_leads_to_the_scripts_that_npm_runs_then(word: str) -> None:
+    text = '{"scripts": {"postinstall": "node tools/after.js", "prepare": "sh tools/make.sh"}}'
+    assert {"tools/after.js", "tools/make.sh"} <= {
+        *words_of(leads_on("package.json", text, ("npm", word))).words
+    }
+    assert leads_on("package.json", text, ("npm", "start")) == ""

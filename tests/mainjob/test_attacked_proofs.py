@@ -3,7 +3,8 @@
 import pytest
 
 from mainjob.arranged_proofs import CALC, Cheat, require_seen
-from mainjob.driver import Desk
+from mainjob.driver import Desk, write
+from mainjob.test_planted_defects import base
 
 pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(600)]
 
@@ -81,3 +82,16 @@ CHEATS = {
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_proof_is_not_arranged(desk: Desk, name: str) -> None:
     require_seen(desk, CHEATS[name])
+
+
+def test_what_setup_runs_again_for_the_proof_is_listed(desk: Desk) -> None:
+    """A changed lock file makes setup run anew, on what the plan made of its scripts."""
+    place = "mkdir -p .venv && echo %d > .venv/wanted\n"
+    files = {"install.sh": "sh tools/place.sh\n", "tools/place.sh": place % 10}
+    base(desk, {"calc.py": CALC, "requirements.txt": "# none\n", **files})
+    check = "import calc; assert calc.double(5) == int(open('.venv/wanted').read())"
+    script = desk.script(write("tools/place.sh", place % 7), write("requirements.txt", "# one\n"))
+    words = ("run", "a task", "--model", f"scripted:{script}", "--rounds", "0")
+    said = desk.agents(*words, "--setup", "sh install.sh", "--validate", f'python3 -c "{check}"')
+    assert (said.code, said.data["state"]) == (0, "complete"), said.message
+    assert said.data["touched_proof"] == ["requirements.txt", "tools/place.sh"]

@@ -89,6 +89,11 @@ _STARTERS: Mapping[str, tuple[str, ...]] = {
     "vitest": (*(f"vitest.config{ending}" for ending in _OF_JAVASCRIPT), *_VITE),
     "yarn": ("package.json",),
 }
+# Words by which npm and its like install, and the scripts that they run then.
+_INSTALLING = frozenset(
+    {"add", "ci", "clean-install", "i", "install", "install-ci-test", "rebuild"}
+)
+_AT_INSTALL = frozenset({"install", "prepare"})
 _IN_PACKAGES = ("ava", "jest", "mocha")  # whose settings may stand in `package.json`
 _LISTS = frozenset(name.lower() for names in _STARTERS.values() for name in names)
 
@@ -192,7 +197,8 @@ def leads_on(path: str, text: str, words: Collection[str]) -> str:
     name, ending = basename(path).lower(), splitext(path)[1].lower()
     if name == "package.json":
         short = {"test"} if {"t", "tst"} & set(words) else set()
-        return _wanted(_scripts(text), {*words, *short})
+        installing = _AT_INSTALL if _INSTALLING & set(words) else set()
+        return _wanted(_scripts(text), {*words, *short, *installing})
     if name in {"pyproject.toml", "setup.cfg"}:
         return _sections(text, {word.casefold() for word in words})
     if name.startswith(("makefile", "gnumakefile", "justfile", ".justfile")):

@@ -11,6 +11,7 @@ from patchyard.domain.changeset import Base, ChangeSet, ChangeStatus
 from patchyard.domain.gate_words import is_source
 from patchyard.domain.held import MIXED, SETTINGS
 from patchyard.domain.inline_tests import touches_inline
+from patchyard.domain.keyfiles import touched_key_files
 from patchyard.domain.ousting import may_oust, ousts
 from patchyard.domain.patch_lines import Lines
 from patchyard.domain.plan import PlanSpec
@@ -79,6 +80,8 @@ async def gathered(
         is_waived=_is_waived(changeset, spec, settled=named),
     )
     commands = [*spec.validate, *(gate.command for gate in spec.gates if gate.command), *checks]
+    if touched_key_files(changeset.changes, links):  # setup runs anew, on what the change made
+        commands += spec.setup
     changed = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
     led = await led_to(trees, base, commands, changed)
     unread = (path for path, lines in ground.changed.items() if lines is None and is_source(path))
