@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from mainjob.driver import Desk, write
+from mainjob.driver import Desk, finish, write
 
 pytestmark = pytest.mark.service("bubblewrap")
 
@@ -27,6 +27,31 @@ def test_what_was_done_before_is_said_to_be_done(desk: Desk, words: tuple[str, .
     assert f"agents plan {'fork' if '--in' in words else 'retry'} {plan}" in said
     told = desk.agents("plan", words[0], plan, *words[1:])
     assert told.data["nothing_done"] == said.split("\n")[0]
+
+
+def test_the_words_for_once_more_can_be_typed_as_they_are(desk: Desk) -> None:
+    plan = desk.run(write("x", "x\n"), finish(), write("y", "y\n")).data["plan_id"]
+    said = text(desk, "plan", "resume", plan).split("\n")[0]
+    (words,) = re.findall("`agents ([^`]+)`", said)
+    again = desk.agents(*(word if word != "TEXT" else "say why" for word in words.split()))
+    assert (again.code, again.data["parent"]["plan_id"]) == (0, plan), again.message
+    without = desk.agents("plan", "retry", plan)
+    assert (without.code, f"`agents plan retry {plan} TEXT`" in without.message) == (2, True)
+
+
+def test_a_recipe_is_not_told_to_take_a_word(desk: Desk) -> None:
+    (desk.folder / "greet.yaml").write_text("name: greet\nsteps: [{run: touch greeted}]\n")
+    for words in (
+        ("action", "create", "--file", str(desk.folder / "greet.yaml")),
+        ("project", "create", "shop"),
+        ("plan", "use", "greet", "shop"),
+        ("plan", "execute"),
+    ):
+        assert desk.agents(*words).code == 0
+    said = text(desk, "plan", "resume").split("\n")[0]
+    (words_again,) = re.findall("`agents ([^`]+)`", said)
+    again = desk.agents(*words_again.split())
+    assert (again.code, again.data["changed"]) == (0, True), again.message
 
 
 @pytest.mark.parametrize("options", [(), ("--apply", "worktree")], ids=["proven", "applied"])

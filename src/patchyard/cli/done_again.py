@@ -23,7 +23,7 @@ def nothing_done(before: PlanState, after: PlanState, *, place: str | None = Non
     said = f"nothing was done: the plan is {'/'.join(step)}"
     if before.phase == Phase.STRATEGIZE:
         return f"{said}; `agents plan execute {before.plan_id}` goes on"
-    again = f"`agents plan retry {origin}` tries again, from the last checkpoint"
+    again = _again(before, origin)
     kind = str(general_kind(before.known))
     if place is None or place in {kind, before.known.environment}:
         return f"{said}; {again}"
@@ -31,6 +31,13 @@ def nothing_done(before: PlanState, after: PlanState, *, place: str | None = Non
     execute = f"`agents plan execute NEW --in {place}`"
     where = f"its work was done in {kind}, not in {place}"
     return f"{said}, {where}; to do it there, make a plan NEW by {fork}, then {execute}"
+
+
+def _again(state: PlanState, origin: str) -> str:
+    """Return what does the work once more: an actor is told something, a recipe takes no word."""
+    if state.known.agent == "recipe":
+        return f"`agents plan fork {origin} --at 0` carries out its steps once more, on the base"
+    return f"`agents plan retry {origin} TEXT` tries again, from the last checkpoint, told TEXT"
 
 
 def is_over(state: PlanState) -> bool:

@@ -228,8 +228,8 @@ def kernel_for(image: str) -> GuestKernel:
     if image and not Path(image).is_dir():
         raise EnvironmentUnavailable(
             f"there is no folder {image} for a virtual machine",
-            hint="bring it back, or name another: PATCHYARD_VM_IMAGE, or `agents resource remove`"
-            " and `agents resource add vm-image NAME --image FOLDER`",
+            hint="bring it back, or name another: PATCHYARD_VM_IMAGE, or"
+            " `agents resource remove NAME` and `agents resource add vm-image NAME --image FOLDER`",
         )
     kernel = find_kernel(Path(image)) if image else None
     kernel = kernel or find_kernel(SYSTEM)

@@ -139,7 +139,8 @@ async def retry(equipment: Equipment, plan_id: str, text: str = "", *, model: st
     if not guidance:
         raise UsageError(
             "there is nothing to tell the next try",
-            hint="give a text, or comment lines: `agents plan diff ID --comment FILE:LINE TEXT`",
+            hint=f"give a text: `agents plan retry {plan_id} TEXT`; or comment lines before it:"
+            f" `agents plan diff {plan_id} --comment FILE:LINE TEXT`",
         )
     return await fork(equipment, plan_id, model=model, kinship=Kinship.RETRY, guidance=guidance)
 

@@ -78,7 +78,7 @@ def require_held(events: Sequence[InvariantChecked]) -> None:
             f"invariants do not hold {broken[0].when} the work: {listed}",
             hint="`agents plan diff` shows what broke it"
             if broken[0].when == "after"
-            else "mend the base, or remove the invariant with `agents invariant remove`",
+            else "mend the base, or remove the invariant with `agents invariant remove ID`",
             details={"output": broken[0].output},
         )
 
