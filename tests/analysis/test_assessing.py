@@ -106,7 +106,7 @@ async def test_without_a_word_of_the_strategy_the_kind_is_unknown_and_no_limit_m
         "proposed_role": None,
         "limits": None,
     }
-    assert "of a kind that no word of it says; 1 file" in plan_screen(data)
+    assert "of unknown kind; 1 file" in plan_screen(data)
     assert data["cost"]["limits"]["steps"] == 200
 
 

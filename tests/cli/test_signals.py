@@ -122,6 +122,9 @@ def test_a_signal_ends_a_git_that_waits_and_the_command(
 
     _, told_last = ended(process)
     assert process.returncode == 130, told_last
+    assert b"the newest plan" not in told_last
+    is_stopped = b"`agents plan list --all` shows whether a plan was begun" in told_last
+    assert is_stopped or (b"killed;" in told_last and len(numbers) > 1)
     while (found := read_stat(git)) is not None and found.state not in "ZX":
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -9,9 +9,13 @@ from click.testing import CliRunner
 
 from patchyard.cli.cataloguing import WIDTH, brief
 from patchyard.cli.config import config
+from patchyard.cli.doctor import _line as shown_finding
+from patchyard.cli.env import readiness_line
+from patchyard.cli.findings import good
 from patchyard.cli.mcp import mcp
 from patchyard.cli.model import model
 from patchyard.cli.role import role
+from patchyard.domain.environment import ExecutionEnvironment
 
 SETTINGS = """
 analysis: {map_tokens: 2000}
@@ -44,6 +48,15 @@ def lines_of(command: click.Command, *words: str) -> list[str]:
 def test_a_list_fits_the_usual_width(command: click.Command) -> None:
     lines = lines_of(command, "list")
     assert max(map(len, lines)) <= WIDTH
+
+
+def test_what_works_stands_in_one_column_also_for_the_longest_name() -> None:
+    kinds = [str(kind) for kind in ExecutionEnvironment]
+    row = {"is_ready": True, "facts": {}}
+    assert len({readiness_line(kind, row).index("works") for kind in kinds}) == 1
+    names = [f"environment {kind}" for kind in kinds]
+    shown = [shown_finding(good(name, "there")) for name in names]
+    assert len({line.index("there") for line in shown}) == 1
 
 
 def test_prices_are_listed_by_provider_and_a_chain_model_by_model() -> None:

@@ -18,6 +18,21 @@ def agents(*arguments: str, within: str | Path = "/") -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.parametrize("typed", ["zzz!", "01J"])
+def test_only_a_command_that_takes_further_words_names_the_newest_plan_beside_them(
+    typed: str,
+) -> None:
+    assert f"`@last {typed}`" not in agents("plan", "status", typed).stderr
+    assert f"`@last {typed}`" in agents("plan", "diff", typed).stderr
+
+
+def test_where_no_server_is_named_the_hint_says_where_one_is_named(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    said = agents("mcp", "check", "nope", within=tmp_path)
+    assert (said.returncode, "`mcp_servers` of your own config.yaml" in said.stderr) == (2, True)
+    assert "known: none" not in said.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -116,7 +116,12 @@ async def test_a_program_that_is_not_there_is_named_with_how_it_comes_in(
         (127, "env: 'python9': No such file or directory", "`python9` is not there"),
         (127, "cat: gone: No such file or directory", "exit code 127 usually means that a program"),
         (127, "bash: ./x: cannot execute: required file not found", "exit code 127 usually means"),
-        (127, "", "exit code 127 usually means that a program is not there on container: run"),
+        (127, "", "exit code 127 usually means that a program is not there on container: look"),
+        (
+            127,
+            "sh: 1: pyhton3: not found\n",
+            "`pyhton3` is not there on container (exit code 127): look at",
+        ),
         (1, "sh: 1: pytest: not found\n", ""),
         (None, "", ""),
     ],

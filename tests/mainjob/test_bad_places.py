@@ -36,7 +36,7 @@ def require_refused(answer: Answer, code: int, *words: str) -> None:
 @pytest.mark.parametrize(
     ("reference", "words"),
     [
-        (lambda: "none/such:1", ("no image 'none/such:1' here", "pull, build or load")),
+        (lambda: "none/such:1", ("no image 'none/such:1' here", "`docker pull none/such:1`")),
         (lambda: bare_image({}), ("the image has no shell", "/bin/sh")),
         (lambda: bare_image({}, architecture="s390x"), ("is for linux/s390x", "linux/amd64")),
     ],

@@ -166,7 +166,7 @@ async def test_nobody_listening_is_said_with_the_address(fmt: str) -> None:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         model = SPEAKERS[fmt][1](url)
-        with pytest.raises(ModelUnavailable, match="nobody answers there") as caught:
+        with pytest.raises(ModelUnavailable, match="nothing answers there") as caught:
             await model.complete(ASKED)
         await model.close()
     assert url in caught.value.message

@@ -179,7 +179,7 @@ async def test_a_provider_that_is_not_there_ends_planning_and_the_plan_goes_on(
     ended = await scene.carry(scene.configure("http://127.0.0.1:9/v1"))
     assert ended.error is not None
     assert (ended.error.exit_code, ended.error.code) == (4, "model_unavailable")
-    assert "nobody answers there" in ended.words
+    assert "nothing answers there" in ended.words
     assert (ended.state.phase, ended.state.state) == (Phase.STRATEGIZE, State.ERRORED)
     async with scene.server.running() as url:
         resumed = await scene.carry(scene.configure(url), ended.plan_id)

@@ -85,7 +85,7 @@ def test_a_folder_of_somebody_else_is_refused(home: Path) -> None:
     base = arriving.base_folder()
     assert base.startswith(str(home))
     os.chown(base, 61_000, 61_000)
-    with pytest.raises(RuntimeError, match="belongs to somebody else"):
+    with pytest.raises(RuntimeError, match="belongs to another user"):
         arriving.base_folder()
 
 

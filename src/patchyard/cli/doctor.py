@@ -120,7 +120,7 @@ def _outcome(findings: list[Finding]) -> Outcome:
 def _line(finding: Finding) -> str:
     sign = paint("✓", "green") if finding.is_good else paint("✗", "red")
     cure = f"\n    cure: {visible(finding.cure)}" if finding.cure and not finding.is_good else ""
-    return f"{sign} {finding.name:20} {visible(finding.said)}{cure}"
+    return f"{sign} {finding.name:24} {visible(finding.said)}{cure}"
 
 
 def _python() -> Finding:

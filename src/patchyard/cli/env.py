@@ -240,9 +240,9 @@ def _note(note: object) -> str:
 def readiness_line(name: str, row: Mapping[str, Any]) -> str:
     """Return one line that says whether what is called `name` works."""
     if row["is_ready"]:
-        return f"{name:10} {paint('works', 'green')}{_note(row['facts'].get('note'))}"
+        return f"{name:12} {paint('works', 'green')}{_note(row['facts'].get('note'))}"
     cure = f" (cure: {visible(row['cure'])})" if row["cure"] else ""
-    return f"{name:10} {paint('does not start', 'red')}: {visible(row['cause'])}{cure}"
+    return f"{name:12} {paint('does not start', 'red')}: {visible(row['cause'])}{cure}"
 
 
 def _rows(row: Mapping[str, Any], name: str) -> list[str]:

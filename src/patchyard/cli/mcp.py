@@ -34,6 +34,7 @@ from patchyard.domain.errors import (
     PatchyardError,
     StateRefusal,
     UnknownName,
+    quoted,
 )
 from patchyard.domain.mcp import Listing, McpServer, changes, listing_of
 from patchyard.domain.mcp_cures import cure_of_start
@@ -189,6 +190,12 @@ def _mistake(data: Mapping[str, Any], listing: Listing) -> PatchyardError | None
 
 def _named(servers: Sequence[McpServer], name: str) -> McpServer:
     found = next((server for server in servers if server.name == name), None)
+    if found is None and not servers:
+        raise UnknownName(
+            f"there is no MCP server {quoted(name)}: none is named in any settings",
+            hint="name it in `mcp_servers` of your own config.yaml; those of a repository count"
+            " once `agents trust` was called there",
+        )
     if found is None:
         raise UnknownName.among("MCP server", name, [server.name for server in servers])
     return found

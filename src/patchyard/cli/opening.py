@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import click
+
 from patchyard.clients.allocator import keep_one_heap
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.finding import find_plan
@@ -27,7 +29,19 @@ async def opened(typed: str) -> AsyncIterator[tuple[Equipment, str]]:
     """Yield the engine and the id of the plan that `typed` names here. Raises UsageError."""
     async with engine_opened() as equipment:
         here = str(Path.cwd())
-        yield equipment, await find_plan(equipment.store.summaries, typed, repository=here)
+        yield (
+            equipment,
+            await find_plan(
+                equipment.store.summaries, typed, repository=here, is_more_taken=_is_more_taken()
+            ),
+        )
+
+
+def _is_more_taken() -> bool:
+    """Whether the command that is called takes further words beside a plan."""
+    context = click.get_current_context(silent=True)
+    taken = context.command.params if context is not None else []
+    return sum(isinstance(each, click.Argument) for each in taken) > 1
 
 
 @asynccontextmanager

@@ -26,6 +26,8 @@ from patchyard.domain.machine import refused_by_machine
 INTERRUPTED = 130
 KILLED = b"\nkilled; `agents plan resume` carries a plan on\n"
 SHOW_CURSOR = b"\x1b[?25h"  # the moving line hides it
+BEGINNING = frozenset({"demo", "plan fork", "plan replay", "plan retry", "plan use", "run"})
+BEGUN = "`agents plan list --all` shows whether a plan was begun; `agents plan resume ID` goes on"
 JSON = "json"
 RICH = "rich"
 
@@ -74,7 +76,7 @@ def carry_out(
     except OSError as error:
         outcome = Outcome(error=refused(error))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        outcome = Outcome(error=Interrupted())
+        outcome = Outcome(error=Interrupted(hint=BEGUN if command in BEGINNING else ""))
     if outcome.error is not None:
         if is_json and isinstance(outcome.error, Interrupted):  # its reader may have gone
             say_error(outcome.error)
@@ -168,7 +170,7 @@ def _flush() -> None:
 
 
 class Interrupted(PatchyardError):
-    """Interrupted; `agents plan resume` carries the newest plan on."""
+    """Interrupted before its end: the same command can be called again."""
 
     code = "interrupted"
     exit_code = INTERRUPTED

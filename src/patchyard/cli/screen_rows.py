@@ -39,7 +39,7 @@ def assessed_words(assessment: Mapping[str, Any]) -> str:
     size, size_by = SIZES.get(assessment["complexity"], ""), BY.get(assessment["complexity_by"], "")
     if kind_by and kind_by == size_by:
         return f"{size} {kind}, {kind_by}"
-    kind_said = f"{kind}, {kind_by}" if kind_by else "of a kind that no word of it says"
+    kind_said = f"{kind}, {kind_by}" if kind_by else "of unknown kind"
     return f"{kind_said}; {size}, {size_by}" if size_by else kind_said
 
 

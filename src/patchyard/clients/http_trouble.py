@@ -64,7 +64,7 @@ _KINDS: tuple[tuple[tuple[type[BaseException], ...], Trouble, str], ...] = (
     ((httpx2.TimeoutException,), Trouble.TIMEOUT, "no answer in time"),
     ((socket.gaierror,), Trouble.DNS, "the host is not known"),
     ((ssl.SSLError,), Trouble.TLS, "no secure connection"),
-    ((httpx2.ConnectError,), Trouble.REFUSED, "nobody answers there"),
+    ((httpx2.ConnectError,), Trouble.REFUSED, "nothing answers there"),
     ((httpx2.InvalidURL, httpx2.UnsupportedProtocol), Trouble.DNS, "that is no address"),
     ((httpx2.DecodingError,), Trouble.GARBLED, "the answer could not be decoded"),
 )

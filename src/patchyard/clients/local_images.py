@@ -44,7 +44,8 @@ def as_reference(name: str) -> str:
 def no_image(name: str) -> EnvironmentUnavailable:
     """Return the refusal of an image that is not there."""
     return EnvironmentUnavailable(
-        f"there is no image {name!r} here", hint="pull, build or load it first"
+        f"there is no image {name!r} here",
+        hint=f"`docker pull {name}` (or `podman pull {name}`) gets it; or build or load it",
     )
 
 

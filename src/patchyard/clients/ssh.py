@@ -49,6 +49,10 @@ def library() -> Any:
     return asyncssh
 
 
+ERRNO = re.compile(r"\[Errno -?\d+\] ")
+"""What Python writes before the system's words."""
+
+
 def one_line(said: object) -> str:
     """Return words of a host such that they begin no line of their own, and not without end."""
     return " ".join(str(said).split())[:SAID_CHARS]
@@ -100,14 +104,14 @@ async def _connected(address: str, home: str, translation: Translation) -> "SSHC
         raise _untrusted(asyncssh, where, options, known) from error
     except asyncssh.PermissionDenied as error:
         raise EnvironmentUnavailable(
-            f"{_at(where, port)} let nobody in: {one_line(error.reason)}",
+            f"{_at(where, port)} refused every way in: {one_line(error.reason)}",
             hint=f"`{where.command} true` has to work without a question: put your key there,"
             " and into the agent where it has a passphrase",
         ) from error
     except (OSError, asyncssh.Error, ValueError) as error:
         is_cut = isinstance(error, ConnectionResetError | BrokenPipeError | asyncssh.ConnectionLost)
         raise (Cut if is_cut else EnvironmentUnavailable)(
-            f"{_at(where, port)} cannot be reached: {one_line(error)}",
+            f"{_at(where, port)} cannot be reached: {one_line(ERRNO.sub('', str(error)))}",
             hint=f"look with `{where.command} true` what is wrong",
         ) from error
 

@@ -27,10 +27,11 @@ def absence_cure(exit_code: int | None, output: str, kind: ExecutionEnvironment)
         else f"exit code {NOT_FOUND} usually means that a program is not there on {kind}"
     )
     if kind in WITH_OWN_PATHS:
-        return f"{missing}: install it there, or work elsewhere with `--in`"
+        return f"{missing}: look at its spelling, install it there, or work elsewhere with `--in`"
     ways = (
-        "run again with `--setup CMD`, which installs it before the work begins, such as"
-        " `--setup 'python3 -m venv .venv && .venv/bin/pip install pytest'` or `--setup 'npm ci'`"
+        "look at its spelling, or run again with `--setup CMD`, which installs it before the work"
+        " begins, such as `--setup 'python3 -m venv .venv && .venv/bin/pip install pytest'` or"
+        " `--setup 'npm ci'`"
     )
     image = ", or take an image that has it" if kind in _IMAGES else ""
     return f"{missing}: {ways}{image}"

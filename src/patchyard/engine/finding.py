@@ -14,11 +14,15 @@ LATEST = 2.0**38  # of them, in the year 10,680: what lies beyond is damage
 LISTED = frozenset({"plan_id", "task", "repository", "phase", "state"}) | TIMES
 
 
-async def find_plan(summaries: Summaries, text: str, *, repository: str) -> str:
+async def find_plan(
+    summaries: Summaries, text: str, *, repository: str, is_more_taken: bool = False
+) -> str:
     """Return the id of the plan that `text` names; `@last` is the one of `repository` begun last.
 
+    With `is_more_taken` the command takes further words beside the plan, and the hints say so.
     Raises UsageError when there is none, or when a prefix fits several.
     """
+    beside = f"; `@last {text}` where {text} is something of the newest plan" * is_more_taken
     rows = await summaries.summaries()
     if text == LAST:
         own = [stream for stream, row in rows if _is_of(row, repository) and not _is_beside(row)]
@@ -31,8 +35,7 @@ async def find_plan(summaries: Summaries, text: str, *, repository: str) -> str:
     if not is_prefix(text):
         raise UsageError(
             f"{text!r} is no plan id",
-            hint="give a ULID, the beginning of one, or @last"
-            f"; `@last {text}` where {text} is something of the newest plan",
+            hint=f"give a ULID, the beginning of one, or @last{beside}",
         )
     found = [stream for stream, _ in rows if stream.startswith(text.upper())]
     if len(found) == 1:
@@ -40,8 +43,8 @@ async def find_plan(summaries: Summaries, text: str, *, repository: str) -> str:
     if not found:
         raise UnknownName(
             f"there is no plan {text} in this database",
-            hint="`agents plan list --all` shows the plans; PATCHYARD_HOME chooses the database;"
-            f" `@last {text}` where {text} is something of the newest plan",
+            hint="`agents plan list --all` shows the plans; PATCHYARD_HOME chooses the database"
+            f"{beside}",
         )
     raise UsageError(
         f"{text} fits {len(found)} plans", hint=f"write more of it: {', '.join(found[:5])}"

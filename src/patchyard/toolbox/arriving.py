@@ -89,7 +89,7 @@ def base_folder() -> str:
     os.makedirs(environments, mode=0o755, exist_ok=True)
     for path in (base, environments):
         if os.stat(path).st_uid != os.getuid():
-            raise RuntimeError(path + " belongs to somebody else")
+            raise RuntimeError(path + " belongs to another user")
         os.chmod(path, 0o711 if is_root else 0o700)
     return base
 
