@@ -29,7 +29,7 @@ def test_all_changes_are_gone_through_once_for_all_rows() -> None:
     site: Any = SimpleNamespace(
         changeset=SimpleNamespace(changes=changes),
         base=SimpleNamespace(filtered={"3": SimpleNamespace(normalised="old", raw="raw")}),
-        forms=SimpleNamespace(normalised=lambda path, raw: ("100644", f"normal {path}")),
+        forms=SimpleNamespace(normalised=lambda path, _: ("100644", f"normal {path}")),
     )
     rows = [
         Wanted(path=f"{n}", old=("100644", "old"), new=("100644", f"normal {n}")) for n in range(60)
