@@ -185,6 +185,26 @@ def test_git_and_the_engine_hold_little_of_a_large_text(tmp_path: Path) -> None:
     assert patch > 1000
 
 
+def test_git_does_not_hold_a_large_file_of_the_base(copying: Lab, tmp_path: Path) -> None:
+    """It held it twice over as it read the history, and once as it wrote the tree."""
+    size = 48 * 2**20
+    copying.write({"large": random.Random(9).randbytes(size), "small": "a\n"})
+    git(copying.repo, "add", ".")
+    copying.commit()
+    script = Path(__file__).parent / "begun_base.py"
+    done = subprocess.run(
+        [sys.executable, str(script), str(copying.repo), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert done.returncode == 0, done.stderr
+    child, written = map(int, done.stdout.split())
+    assert written > size
+    assert child < 80 * 2**20  # of which 48 are the file as the kernel shows it
+
+
 async def test_a_patch_whose_reader_goes_ends_its_git(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,7 +63,7 @@ class Bases:
             with self._shelf.using(near.name):
                 run("cp", "-al", "--", str(near), str(made))
                 shutil.copy2(self.folder / f".{near.name}.index", index)
-        looking = git.at(git.git_dir, work_tree=made, index=index)
+        looking = git.streaming().at(git.git_dir, work_tree=made, index=index)
         begun = int(time.time())
         looking.run("read-tree", "--reset", "-u", tree, cwd=made)
         if near is not None and begun <= self._dated(near):

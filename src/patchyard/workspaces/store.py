@@ -17,6 +17,7 @@ from patchyard.clients.git import Git, text
 from patchyard.clients.locks import locked
 from patchyard.clients.shelves import Shelf
 from patchyard.clients.syncing import put_in_place
+from patchyard.domain.changeset import LARGEST_TEXT
 from patchyard.domain.errors import UsageError
 from patchyard.workspaces.recollection import Recollection
 from patchyard.workspaces.source import Source
@@ -113,10 +114,11 @@ class Store:
         lenders = [] if self.source.is_shallow else self._lenders(commit, place.parent)
         if lenders:
             _write_alternates(made, lenders)
-        fetching = self.git.at(made, extra={"GIT_ALLOW_PROTOCOL": "file"})
+        fetching = self.git.streaming().at(made, extra={"GIT_ALLOW_PROTOCOL": "file"})
         with self.stand_in() as user:
             done = fetching.attempt(
                 "fetch", "--quiet", "--no-tags", "--update-shallow", "--no-write-fetch-head",
+                f"--upload-pack=git -c core.bigFileThreshold={LARGEST_TEXT} upload-pack",
                 "--end-of-options", str(user.home), f"+{commit}:refs/heads/base",
             )  # fmt: skip
         if done.code != 0:
