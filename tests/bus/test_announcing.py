@@ -104,12 +104,18 @@ async def test_plans_wait_for_a_worker_of_their_role(site: Worksite, crew: Worke
     assert [(row["worker"], row["takes_all"]) for row in rows] == [("t", False), ("d", True)]
 
 
-def test_who_follows_hears_of_workers_as_they_come(crew: WorkerCrew) -> None:
+def test_who_follows_hears_of_workers_as_they_come(site: Worksite, crew: WorkerCrew) -> None:
     following = crew.spawn("role", "list", "--announced", "--follow", "--format", "json")
     assert following.stdout is not None
     crew.start("w", "--role", "tester")
     first = json.loads(following.stdout.readline())
     assert (first["event"], first["worker"], first["roles"]) == ("Announced", "w", ["tester"])
+    with sqlite3.connect(site.folder / "home" / "patchyard.db") as other:
+        for body in ("{}", ENDLESS):  # messages that are no announcements end no listening
+            other.execute(
+                "INSERT INTO bus (topic, sender, at, body) VALUES (?, 'x', 0, ?)", (TOPIC, body)
+            )
+    other.close()
     crew.start("v", "--role", "developer")
     told = first
     while told["worker"] == "w":  # which may be at a chore by now

@@ -121,6 +121,27 @@ async def test_what_is_no_message_is_missed_and_deafens_nobody(
     await line.close()
 
 
+async def test_a_message_that_meets_a_defect_is_missed_and_deafens_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_bus, "POLL_S", 0.01)
+    read = sqlite_bus._message
+
+    def broken(row: sqlite_bus.Row) -> Message | None:
+        if row[1] == b"bad":
+            raise LookupError("a defect")
+        return read(row)
+
+    monkeypatch.setattr(sqlite_bus, "_message", broken)
+    line = LINES["sqlite"](folder=tmp_path)
+    bus = line.end()
+    async with bus.subscribe() as listening:
+        await bus.publish("bad", {"n": 0})
+        await bus.publish("a", {"n": 1})
+        assert [(each.body, each.missed) for each in await heard(listening, 1)] == [({"n": 1}, 1)]
+    await line.close()
+
+
 def test_what_went_by_is_told_by_the_message_after_it() -> None:
     box = Mailbox((), size=2)
     for number in range(2):
