@@ -18,6 +18,7 @@ from mcp.client.stdio import StdioServerParameters
 from mainjob.driver import Desk, bits, shell, write
 from mainjob.mcp_desks import configured
 from npm_servers import INSPECTOR, installed
+from patchyard.cli.offering import ROWS
 
 pytestmark = [
     *(pytest.mark.anyio, pytest.mark.service("bubblewrap")),
@@ -83,6 +84,23 @@ async def test_a_client_makes_a_plan_follows_it_and_reads_what_it_changed(desk: 
         assert listed["plan_id"] == told["plan_id"]
         assert "Unknown tool" in await refused(served, "apply_plan", plan_id=told["plan_id"])
     assert bits(desk.repo) == before
+
+
+async def test_of_a_large_change_a_client_gets_the_first_rows_and_how_many_there_are(
+    desk: Desk,
+) -> None:
+    many = f"mkdir m; cd m; touch $(seq -w {ROWS + 3})"
+    async with client(desk, shell(many), flags=["--allow-apply"]) as served:
+        told = await made(served)
+        files = told["changeset"]
+        assert (files["counts"]["files"], files["files_left_off"]) == (ROWS + 3, 3)
+        assert [each["path"] for each in files["files"]] == [
+            f"m/{n:03}" for n in range(1, ROWS + 1)
+        ]
+        receipt = (await ask(served, "apply_plan", plan_id=told["plan_id"]))["receipt"]
+        assert (len(receipt["touched"]), receipt["touched_left_off"]) == (ROWS, 3)
+        assert "undo" not in receipt
+    assert len(list((desk.repo / "m").iterdir())) == ROWS + 3
 
 
 async def test_mistakes_are_told_to_the_client_with_the_cure(desk: Desk) -> None:

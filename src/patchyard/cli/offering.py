@@ -7,7 +7,7 @@ at what cost; and it hands nothing over unless whoever started the server allowe
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +15,9 @@ from patchyard.assembly import open_equipment
 from patchyard.cli.event_words import event_words
 from patchyard.cli.patch_output import page_of
 from patchyard.cli.working import made_plan
-from patchyard.domain.codec import to_json
+from patchyard.contracts.handover import Receipt
 from patchyard.domain.errors import PatchyardError, StateRefusal, UnknownName, UsageError
 from patchyard.domain.plan import MANUAL, State
-from patchyard.domain.views import held
 from patchyard.engine.directing import Directing
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.finding import find_plan, list_plans
@@ -35,6 +34,7 @@ PAGE_CHARS = 60_000  # of a diff
 EVENT_CHARS = 1_000  # of one event
 EVENTS = 100  # of one page
 LISTED = 50  # plans
+ROWS = 200  # of one list in an answer: a client's model reads all of it
 WAIT_S = 50.0  # for a change; clients give up after a minute
 DESTINATIONS = ("worktree", "branch", "merge")
 TOLD = (
@@ -42,6 +42,9 @@ TOLD = (
     *("changeset", "findings", "applied", "cost", "waiting", "approval", "error_message"),
 )
 """What is told of a plan, of all that `agents plan status --format json` says."""
+
+HANDED = ("to", "is_done", "touched", "commit", "reference", "journal_head")
+"""What is told of a hand-over: not how it is taken back."""
 
 Offered = Callable[..., Awaitable[dict[str, Any]]]
 
@@ -106,7 +109,7 @@ class Offer:
             await asyncio.wait([running], timeout=min(wait_s, WAIT_S))
         async with self._ledger(found) as (_, ledger):
             data = await plan_data(ledger)
-        told = held({key: data[key] for key in TOLD})
+        told = first_rows({key: data[key] for key in TOLD})
         is_running = running is not None and not running.done()
         return {**told, "is_running": is_running, "stopped_by": self._ended.get(found, "")}
 
@@ -171,7 +174,7 @@ class Offer:
             PlanLifecycleService(equipment).owned(seen.plan_id) as ledger,
         ):
             receipt = await Handing(equipment, ledger).apply(to)
-        return {"plan_id": seen.plan_id, "receipt": to_json(receipt)}
+        return {"plan_id": seen.plan_id, "receipt": _handed(receipt)}
 
     @contextlib.asynccontextmanager
     async def _engine(self) -> AsyncIterator[Equipment]:
@@ -204,6 +207,31 @@ class Offer:
             self._ended[plan_id] = said(error)
 
 
+def first_rows(value: Any) -> Any:
+    """Return JSON values with at most ROWS of each list in a mapping.
+
+    How many were left off `NAME` is `NAME_left_off` beside it. Of a view no other row is made.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    told: dict[str, Any] = {}
+    for name, each in value.items():
+        if isinstance(each, str) or not isinstance(each, Sequence):
+            told[name] = first_rows(each)
+            continue
+        told[name] = [first_rows(row) for row in each[:ROWS]]
+        if len(each) > ROWS:
+            told[f"{name}_left_off"] = len(each) - ROWS
+    return told
+
+
+def _handed(receipt: Receipt | None) -> dict[str, Any] | None:
+    if receipt is None:
+        return None
+    told: dict[str, Any] = first_rows({name: getattr(receipt, name) for name in HANDED})
+    return told
+
+
 def said(error: PatchyardError) -> str:
     """Return an error and its cure as one text."""
     return f"{error.message}; {error.hint}" if error.hint else error.message
@@ -225,10 +253,13 @@ def translating(tool: Offered, failure: Callable[[str], Exception]) -> Offered:
 __all__ = [
     "AT_ONCE",
     "DESTINATIONS",
+    "HANDED",
     "PAGE_CHARS",
+    "ROWS",
     "TOLD",
     "Offer",
     "Offered",
+    "first_rows",
     "said",
     "translating",
 ]
