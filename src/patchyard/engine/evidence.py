@@ -73,15 +73,15 @@ async def gathered(
     links = await trees.links(base, changeset)
     change = await survey(trees, base, changeset)
     old, new = await _inline(trees, base, change)
-    named = touched_proof(changeset.changes, links)
+    named = await asyncio.to_thread(touched_proof, changeset.changes, links)  # of many links, long
     ground = replace(
         change.ground,
-        touches_tests=bool(old) or touches_tests(changeset.changes, links),
+        touches_tests=bool(old) or await asyncio.to_thread(touches_tests, changeset.changes, links),
         is_waived=_is_waived(changeset, spec, settled=named),
     )
     commands = [*spec.validate, *(gate.command for gate in spec.gates if gate.command), *checks]
-    if touched_key_files(changeset.changes, links):  # setup runs anew, on what the change made
-        commands += spec.setup
+    if spec.setup and await asyncio.to_thread(touched_key_files, changeset.changes, links):
+        commands += spec.setup  # it runs anew, on what the change made
     changed = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
     led = await led_to(trees, base, commands, changed)
     unread = (path for path, lines in ground.changed.items() if lines is None and is_source(path))
