@@ -84,27 +84,30 @@ async def test_a_cancellation_passes_on(site: Worksite, monkeypatch: pytest.Monk
         await running
 
 
+TEXT: Any = "pytest -q"  # of another type than the records say
+NUMBER: Any = 5
+ROW: Any = ["A=1"]
 WRONG: dict[str, Any] = {
     "a task was given as a str": "mend it",
     "a task was given as a NoneType": None,
     "TaskExecutionRequest.validate is 'pytest -q', and takes several texts": TaskExecutionRequest(
         task="mend it",
-        validate="pytest -q",  # type: ignore[arg-type]
+        validate=TEXT,
     ),
     "TaskExecutionRequest.setup is (5,), and takes several texts": TaskExecutionRequest(
         task="mend it",
-        setup=(5,),  # type: ignore[arg-type]
+        setup=(NUMBER,),
     ),
     "TaskExecutionRequest.environment is a int, not a text": TaskExecutionRequest(
         task="mend it",
-        environment=5,  # type: ignore[arg-type]
+        environment=NUMBER,
     ),
-    "Task.validate is 'pytest', and takes several texts": TaskExecutionRequest(
-        task=Task(text="mend it", validate="pytest"),  # type: ignore[arg-type]
+    "Task.validate is 'pytest -q', and takes several texts": TaskExecutionRequest(
+        task=Task(text="mend it", validate=TEXT),
     ),
     "TaskExecutionRequest.variables is a list": TaskExecutionRequest(
         task="mend it",
-        variables=["A=1"],  # type: ignore[arg-type]
+        variables=ROW,
     ),
 }
 

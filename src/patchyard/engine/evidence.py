@@ -80,7 +80,9 @@ async def gathered(
         is_waived=_is_waived(changeset, spec, settled=named),
     )
     commands = [*spec.validate, *(gate.command for gate in spec.gates if gate.command), *checks]
-    if spec.setup and await asyncio.to_thread(touched_key_files, changeset.changes, links):
+    if spec.setup and await asyncio.to_thread(
+        lambda: any(touched_key_files(changeset.changes, links))
+    ):
         commands += spec.setup  # it runs anew, on what the change made
     changed = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
     led = await led_to(trees, base, commands, changed)
