@@ -80,10 +80,9 @@ async def gathered(
         is_waived=_is_waived(changeset, spec, settled=named),
     )
     commands = [*spec.validate, *(gate.command for gate in spec.gates if gate.command), *checks]
-    if spec.setup and await asyncio.to_thread(
-        lambda: any(touched_key_files(changeset.changes, links))
-    ):
-        commands += spec.setup  # it runs anew, on what the change made
+    if spec.setup:
+        anew = await asyncio.to_thread(touched_key_files, changeset.changes, links)
+        commands += spec.setup if anew else ()  # it runs anew, on what the change made
     changed = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
     led = await led_to(trees, base, commands, changed)
     unread = (path for path, lines in ground.changed.items() if lines is None and is_source(path))
