@@ -353,8 +353,10 @@ def test_an_empty_change_set_and_an_applied_one_are_said() -> None:
 def test_the_next_commands_are_those_that_work_now() -> None:
     taken_back = plan_screen(sample(phase="apply", state="applied", applied=None))
     assert "agents plan apply 01J" in taken_back
-    limited = plan_screen(sample(state="constrained", error_details={"code": "limit"}))
-    assert limited.index("agents plan limit 01J") < limited.index("agents plan resume 01J")
+    steps = {"code": "limit", "limit_name": "steps"}
+    limited = plan_screen(sample(state="constrained", error_details=steps))
+    raised = limited.index("agents plan limit 01J --max-steps +100 ")
+    assert raised < limited.index("agents plan resume 01J")
     shared = {"code": "limit", "setting": "budget.day_usd"}
     bounded = plan_screen(sample(state="constrained", error_details=shared))
     assert bounded.index("raise budget.day_usd") < bounded.index("agents plan resume 01J")

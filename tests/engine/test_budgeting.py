@@ -100,7 +100,8 @@ async def test_what_does_not_fit_the_plans_own_limits_is_not_recorded(
             await meter.reserve(ask)
         assert caught.value.details["limit_name"] == said.rsplit(maxsplit=1)[-1].lower()
         assert ledger.state.version == before
-        assert "plan limit" in caught.value.hint
+        option = "--budget-usd +5" if "USD" in said else "--max-tokens N"
+        assert f"`agents plan limit {ledger.plan_id} {option}` raises it" in caught.value.hint
 
 
 async def test_a_request_that_is_lost_counts_as_all_that_it_could_cost_once(
@@ -259,4 +260,5 @@ async def test_a_plan_has_a_limit_of_calls_of_its_own(site: Worksite) -> None:
         with pytest.raises(LimitReached, match="1 call of a tool") as caught:
             await workflow.run(plan_id)
         assert caught.value.details["limit_name"] == "calls"
+        assert f"`agents plan limit {plan_id} --max-calls +100` raises it" in caught.value.hint
         assert (await site.ledger(equipment, plan_id)).state.tool_calls == 1

@@ -6,6 +6,7 @@ from typing import Any
 from patchyard.cli.gate_rows import gate_lines
 from patchyard.cli.outcome import counted, one_line, paint, visible
 from patchyard.cli.screen_rows import assessed_rows, product_rows, row, task_line
+from patchyard.domain.budget import RAISING
 from patchyard.domain.changeset import without
 from patchyard.domain.errors import LimitReached, ProofFailed
 from patchyard.domain.remotes import looks_cloned
@@ -249,7 +250,8 @@ def _onward(data: Mapping[str, Any]) -> list[str]:
         to = f" --to {details['to']}" if details.get("to") else ""
         return [row("next", f"agents plan apply {plan}{to}")]
     if details.get("code") == LimitReached.code:
-        raised = f"agents plan limit {plan} …   (what is raised: agents plan limit --help)"
+        option = RAISING.get(str(details.get("limit_name")), "…")
+        raised = f"agents plan limit {plan} {option}   (or another amount)"
         if shared := details.get("setting"):
             raised = f"raise {shared}   (where it is set: agents config show --origin)"
         return [row("next", raised), f"           agents plan resume {plan}"]

@@ -206,6 +206,16 @@ class PassedLimit:
     told: str  # one sentence, for people
 
 
+RAISING = {
+    "steps": "--max-steps +100",
+    "usd": "--budget-usd +5",
+    "tokens": "--max-tokens N",  # an unset limit has nothing to add to
+    "calls": "--max-calls +100",
+    "seconds": "--timeout +1h",
+}
+"""Option of `agents plan limit` that raises a plan's own limit, by the limit's name."""
+
+
 def passed_limit(limits: PlanLimits, spent: Spent) -> PassedLimit | None:
     """Return the first limit that is reached, None while there is room."""
     for name, told in _passed(limits, spent):
@@ -232,6 +242,7 @@ def _passed(limits: PlanLimits, spent: Spent) -> Iterator[tuple[str, str]]:
 __all__ = [
     "MEASURES",
     "NANO",
+    "RAISING",
     "UNPRICED_TOKENS",
     "Amount",
     "Ask",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from patchyard.contracts.model import OnWait
-from patchyard.domain.budget import Ask, affordable, passed_limit
+from patchyard.domain.budget import RAISING, Ask, affordable, passed_limit
 from patchyard.domain.errors import LimitReached
 from patchyard.domain.events import TurnRequested
 from patchyard.domain.spending import Released, Reserved, RoomAwaited
@@ -27,7 +27,6 @@ AMPLE_TOKENS = 4_096  # a longer answer is rare: with room for one nobody waits
 WAIT_S = 300.0  # for others that have a shared budget set aside
 POLL_S = 0.1
 ANSWERED = frozenset({"tokens", "usd"})  # what a shorter answer takes less of
-RAISE = "`agents plan limit` raises it, `agents plan resume` goes on; nothing is lost"
 
 
 class PlanMeter:
@@ -132,7 +131,7 @@ class PlanMeter:
         raise LimitReached(
             f"{limit} of this plan has no room: {used}, and the next request may take {wanted}",
             limit_name=name,
-            hint=RAISE,
+            hint=raise_hint(self._ledger.plan_id, name),
         )
 
     async def _record(self, ask: Ask, output_tokens: int) -> None:
@@ -165,11 +164,20 @@ class PlanMeter:
             self._on_wait(text)
 
 
+def raise_hint(plan_id: str, name: str) -> str:
+    """Return the commands that raise the plan's own limit `name` and go on."""
+    return (
+        f"`agents plan limit {plan_id} {RAISING[name]}` raises it,"
+        f" `agents plan resume {plan_id}` goes on; nothing is lost"
+    )
+
+
 def require_turn(state: PlanState) -> None:
     """Raise LimitReached where one of the plan's own limits is reached."""
     limit = passed_limit(state.limits, state.spent)
     if limit is not None:
-        raise LimitReached(limit.told, limit_name=limit.name, hint=RAISE)
+        hint = raise_hint(state.plan_id, limit.name)
+        raise LimitReached(limit.told, limit_name=limit.name, hint=hint)
 
 
 def require_call(state: PlanState) -> None:
@@ -180,11 +188,19 @@ def require_call(state: PlanState) -> None:
     most = state.limits.calls
     if most is not None and state.tool_calls + state.colleagues.calls >= most:
         calls = "1 call of a tool" if most == 1 else f"{most} calls of tools"
-        raise LimitReached(f"the limit of {calls} is reached", limit_name="calls", hint=RAISE)
+        hint = raise_hint(state.plan_id, "calls")
+        raise LimitReached(f"the limit of {calls} is reached", limit_name="calls", hint=hint)
 
 
 def _least(ask: Ask) -> int:
     return min(LEAST_TOKENS, ask.output_tokens)
 
 
-__all__ = ["AMPLE_TOKENS", "LEAST_TOKENS", "RAISE", "PlanMeter", "require_call", "require_turn"]
+__all__ = [
+    "AMPLE_TOKENS",
+    "LEAST_TOKENS",
+    "PlanMeter",
+    "raise_hint",
+    "require_call",
+    "require_turn",
+]

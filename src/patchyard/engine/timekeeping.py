@@ -12,6 +12,7 @@ from typing import Any
 from patchyard.domain.booking import SetAside, Settled
 from patchyard.domain.budget import Amount
 from patchyard.domain.errors import LimitReached, PatchyardError
+from patchyard.engine.budgeting import raise_hint
 from patchyard.engine.enduring import Enduring
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.parting import FAILURES
@@ -71,7 +72,7 @@ class Deadline:
         return LimitReached(
             f"the time limit of {self._limit:g} s is reached{why}",
             limit_name="seconds",
-            hint="`agents plan limit --timeout +1h` raises it, `agents plan resume` goes on",
+            hint=raise_hint(self._ledger.plan_id, "seconds"),
         )
 
     async def _keep(self) -> None:
