@@ -1,6 +1,7 @@
 """Clones are returned when no plan and no project needs them, and never with work in them."""
 
 import os
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from engine.worksite import ADD, Worksite
 from forges import git, upstream
 from patchyard.clients.clones import Clones
+from patchyard.domain.holdings import STREAM
 from patchyard.domain.project import Project
 from patchyard.domain.retention import Family, Retention, Verdict
 from patchyard.engine.catalogue import Catalogue
@@ -49,6 +51,30 @@ async def test_a_clone_of_a_project_stays(site: Worksite, top: Path) -> None:
     verdict = await judged(site)
     assert (verdict.may_go, verdict.reason) == (False, "a plan needs it")
     assert [each.name for each in top.parent.iterdir() if each.is_dir()] == [top.name]
+
+
+async def test_projects_that_cannot_be_read_keep_each_clone_and_end_no_sweep(
+    site: Worksite, top: Path
+) -> None:
+    async with site.open() as (equipment, _):
+        catalogue = Catalogue(equipment.store.journal, equipment.clock)
+        await catalogue.create_project(Project(name="shop", repository=str(top)))
+    database = site.folder / "home/patchyard.db"
+    _changed(database, "UPDATE events SET body = 'x' || body WHERE stream = ?")
+    async with site.open() as (equipment, _):
+        sweep = await Janitor(equipment, kept=Retention()).sweep()
+    (said,) = sweep.damaged
+    assert said.startswith("the projects: ")
+    assert all(each.verdict.may_go is False for each in sweep.things)
+    assert [each.name for each in top.parent.iterdir() if each.is_dir()] == [top.name]
+    _changed(database, "UPDATE events SET body = substr(body, 2) WHERE stream = ?")
+
+
+def _changed(database: Path, statement: str) -> None:
+    """Change the events of projects behind the engine's back."""
+    with sqlite3.connect(database) as connection:
+        connection.execute(statement, (STREAM,))
+    connection.close()
 
 
 async def test_a_clone_of_a_plan_stays(site: Worksite, top: Path) -> None:

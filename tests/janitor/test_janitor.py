@@ -4,6 +4,7 @@ import asyncio
 import os
 import sqlite3
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +18,9 @@ from patchyard.clients.process import kill, wait_ended
 from patchyard.contracts.trees import whole
 from patchyard.domain.events import Moved
 from patchyard.domain.plan import Phase, State
-from patchyard.domain.retention import DAY_S, Family
+from patchyard.domain.retention import DAY_S, Family, Found
 from patchyard.engine.handing import Handing
+from patchyard.engine.janitor import Janitor
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.verifying import verify
 from patchyard.engine.workflow import Workflow
@@ -334,6 +336,27 @@ async def test_a_damaged_journal_keeps_what_plans_share_and_stops_nothing_else(
     assert Family.STORE not in returned
     assert Family.BASE not in returned
     changed(database, mend_it, broken)
+
+
+async def test_a_defect_in_one_plan_keeps_what_plans_share_and_hides_no_other(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = Janitor._plan
+    async with site.open() as (equipment, workflow):
+        bad, sound = [await worked(site, workflow) for _ in range(2)]
+
+        async def broken(own: Janitor, plan_id: str, things: Sequence[Found]) -> None:
+            if plan_id == bad:
+                raise LookupError("a defect")
+            await judged(own, plan_id, things)
+
+        monkeypatch.setattr(Janitor, "_plan", broken)
+        sweep = await swept(equipment, days=91)
+    (said,) = sweep.damaged
+    assert said.startswith(f"plan {bad}: LookupError: a defect")
+    assert gone(sweep)[Family.JOURNAL] == [sound]
+    assert Family.STORE not in gone(sweep)
+    assert left(site) == [bad]
 
 
 async def test_a_damaged_line_of_the_list_keeps_what_plans_share(site: Worksite) -> None:
