@@ -185,6 +185,21 @@ def test_git_and_the_engine_hold_little_of_a_large_text(tmp_path: Path) -> None:
     assert patch > 1000
 
 
+def test_neither_git_nor_the_engine_holds_a_large_file_that_is_handed_over(tmp_path: Path) -> None:
+    """It went to the user's repository as one value: three times its bytes."""
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "large_branch.py"), str(tmp_path), str(2**27)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert done.returncode == 0, done.stderr
+    engine, child = map(int, done.stdout.split())
+    assert engine < 40 * 2**20
+    assert child < 110 * 2**20  # of which 64 are windows on a pack
+
+
 def test_git_does_not_hold_a_large_file_of_the_base(copying: Lab, tmp_path: Path) -> None:
     """It held it twice over as it read the history, and once as it wrote the tree."""
     size = 48 * 2**20

@@ -52,6 +52,11 @@ SETTINGS: Mapping[str, str] = {
     "submodule.recurse": "false",
     "tag.gpgSign": "false",
 }
+STREAMING: Mapping[str, str] = {  # what is larger is neither held nor mapped whole
+    "core.bigFileThreshold": str(LARGEST_TEXT),
+    "core.packedGitLimit": "64m",
+    "core.packedGitWindowSize": "8m",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +103,7 @@ class Git:
 
         It shows what is larger than LARGEST_TEXT as binary, whose lines are not told apart.
         """
-        return replace(self, further={**self.further, "core.bigFileThreshold": str(LARGEST_TEXT)})
+        return replace(self, further={**self.further, **STREAMING})
 
     def environment(self) -> dict[str, str]:
         """Return the whole environment git runs with."""
@@ -140,12 +145,13 @@ class Git:
     def attempt(
         self,
         *arguments: str,
-        stdin: bytes = b"",
+        stdin: bytes | int = b"",
         cwd: Path | None = None,
         timeout_s: float = 600.0,
     ) -> Finished:
         """Run git and return what it came to, whatever its exit code.
 
+        `stdin` is what it reads, or the descriptor of a file that it reads from there on.
         Raises Unavailable without a git command, on a full disk or where it was killed, WorkFailed
         when the time is over or the folder to run in is gone, CancelledError where an interrupt
         ended it.
@@ -216,7 +222,7 @@ class Git:
     def run(
         self,
         *arguments: str,
-        stdin: bytes = b"",
+        stdin: bytes | int = b"",
         cwd: Path | None = None,
         timeout_s: float = 600.0,
     ) -> bytes:

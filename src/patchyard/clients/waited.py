@@ -42,11 +42,12 @@ INTERRUPTS = Interrupts()
 
 
 def completed(
-    words: Sequence[str], *, stdin: bytes, timeout_s: float, patience_s: float, **how: Any
+    words: Sequence[str], *, stdin: bytes | int, timeout_s: float, patience_s: float, **how: Any
 ) -> "subprocess.CompletedProcess[bytes]":
     """Run a program in a group of its own and return what it said; blocking.
 
-    `patience_s` is how long it may still run once an interrupt has come; `how` is for Popen.
+    `stdin` is what it reads, or an open file of that. `patience_s` is how long it may still run
+    once an interrupt has come; `how` is for Popen.
     Raises OSError, TimeoutExpired after `timeout_s`, CancelledError after an interrupt.
     """
     before = INTERRUPTS.count
@@ -73,12 +74,15 @@ def completed(
 
 
 @contextlib.contextmanager
-def _readable(content: bytes) -> Iterator[int]:
+def _readable(content: bytes | int) -> Iterator[int]:
     """Yield a descriptor from which a program reads `content`.
 
     No pipe: once `communicate` has timed out it sends nothing more of its input (CPython 3.11 to
     3.13), and a program that had not read all by then would wait for the rest without end.
     """
+    if isinstance(content, int):
+        yield content
+        return
     descriptor = os.memfd_create("stdin") if content else os.open(os.devnull, os.O_RDONLY)
     try:
         left = memoryview(content)

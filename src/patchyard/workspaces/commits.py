@@ -13,6 +13,7 @@ from patchyard.clients.foreign_git import ITS_OWN, ForeignGit, opened, stand_in
 from patchyard.clients.git import Finished, Git, by_descriptor, text
 from patchyard.clients.git_folders import require_readable
 from patchyard.clients.placer import Placer
+from patchyard.clients.scratch import scratch
 from patchyard.clients.syncing import sync_file_system, sync_folder, sync_folders_above
 from patchyard.clients.treewriter import TreeWriter
 from patchyard.domain.changeset import Base
@@ -148,11 +149,12 @@ class UserRepository:
     def send(self, new: str, known: Sequence[str]) -> None:
         """Copy the objects of commit `new` that `known` commits do not reach."""
         asked = "".join(f"{line}\n" for line in (new, *(f"^{each}" for each in known)))
-        packed = self._store.run(
-            "pack-objects", "--revs", "--stdout", "-q", "--no-reuse-delta", stdin=asked.encode()
-        )
-        with self._open() as git:
-            git.run("unpack-objects", "-q", stdin=packed)
+        store = self._store.streaming()
+        with scratch(store.home.parent, "send") as made:
+            words = ("pack-objects", "--revs", "-q", "--no-reuse-delta", str(made / "sent"))
+            name = text(store.run(*words, stdin=asked.encode()))
+            with (made / f"sent-{name}.pack").open("rb") as packed, self._open() as git:
+                git.streaming().run("unpack-objects", "-q", stdin=packed.fileno())
 
     def sync(self) -> None:
         """Have on the disk what was sent, before a ref names it."""
