@@ -116,7 +116,7 @@ class RemoteGit(Git):
     def attempt(
         self,
         *arguments: str,
-        stdin: bytes = b"",
+        stdin: bytes | int = b"",
         cwd: Path | None = None,
         timeout_s: float | None = None,
     ) -> Finished:
