@@ -14,7 +14,7 @@ PYTHON = "python3 -c"
 CASES = {
     "disk": (
         EnvironmentLimits(disk=4 * 1024**2),
-        "head -c 200000000 /dev/zero | tr '\\0' 'x' > big; sleep 100",
+        "while :; do head -c 100000 /dev/zero | tr '\\0' 'x' >> big; sleep 0.02; done",
     ),
     "memory": (
         EnvironmentLimits(memory=96 * 1024**2),

@@ -59,7 +59,10 @@ def test_approvals_of_all_places_count_and_an_unknown_one_is_named(top: Path) ->
         ("model: nocolon", "1:1: model: 'nocolon' names no model"),
         ("approvals: [apply, nonsense]", r"1:20: approvals\[1\]: unknown approval 'nonsense'"),
         ("tools: {cmd: {execution_environment: process}}", "1:9: tools.cmd: unknown tool 'cmd'"),
-        ("mounts: [/nonexistent]", r"1:10: mounts\[0\]: /nonexistent is refused: it is not there"),
+        (
+            "mounts: [/nonexistent/a]",
+            r"1:10: mounts\[0\]: /nonexistent/a is refused: it is not there",
+        ),
         ("include: [.env]", r"1:11: include\[0\]: '.env' is refused: it looks like a key"),
     ],
 )
@@ -75,10 +78,10 @@ def test_a_name_in_a_file_that_there_is_not_is_told_with_its_place(
 
 
 def test_a_mount_is_refused_by_the_name_of_where_it_was_said(top: Path) -> None:
-    with pytest.raises(UsageError, match=r"^PATCHYARD_MOUNTS: .*/nonexistent is refused"):
-        taken(top, PATCHYARD_MOUNTS="/nonexistent")
-    asked = Asked(task="t", repository=str(top), mounts=("/nonexistent",))
-    with pytest.raises(UsageError, match=r"^--mount /nonexistent is refused"):
+    with pytest.raises(UsageError, match=r"^PATCHYARD_MOUNTS: .*/nonexistent/a is refused"):
+        taken(top, PATCHYARD_MOUNTS="/nonexistent/a")
+    asked = Asked(task="t", repository=str(top), mounts=("/nonexistent/a",))
+    with pytest.raises(UsageError, match=r"^--mount /nonexistent/a is refused"):
         take_in(asked, {"HOME": str(top), "PATH": ""}, Holdings())
 
 
