@@ -285,7 +285,7 @@ async def test_an_answer_that_cannot_be_ends_the_start_and_nothing_is_left(
     ("prepared", "named", "cause", "cure"),
     [
         (None, "", "no container engine runs there", "systemctl start docker"),
-        (with_engine, "no-such-image:1", "there is no image 'no-such-image:1'", "pull, build or"),
+        (with_engine, "no-such-image:1", "there is no image 'no-such-image:1'", "docker pull no-"),
     ],
 )
 async def test_a_host_that_cannot_contain_is_refused_and_nothing_runs_bare(

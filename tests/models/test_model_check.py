@@ -103,7 +103,7 @@ async def test_the_doctor_asks_each_provider_what_it_has(environ: dict[str, str]
     [
         ("openai:tiny", True, "openai lists it; the model itself was not asked"),
         ("house:tiny", False, "house cannot be reached: http://127.0.0.1:9: "),
-        ("scripted:/dev/null", False, "a script is a mapping"),
+        ("scripted:/dev/null", False, "is no plain file"),
         ("hous:tiny", False, "Did you mean 'house'?"),
     ],
 )

@@ -54,8 +54,8 @@ SETTINGS: Mapping[str, str] = {
 }
 STREAMING: Mapping[str, str] = {  # what is larger is neither held nor mapped whole
     "core.bigFileThreshold": str(LARGEST_TEXT),
-    "core.packedGitLimit": "64m",
-    "core.packedGitWindowSize": "8m",
+    "core.packedGitLimit": "32m",
+    "core.packedGitWindowSize": "4m",
 }
 
 
