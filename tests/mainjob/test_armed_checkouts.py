@@ -50,7 +50,8 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     "ITS_OWN": ITS_OWN, "OURS": OURS, "SERVED": SERVED, "VIEWED": VIEWED
 }  # fmt: skip
 STARTED = {  # by git itself
-    *("git for-each-ref", "git index-pack", "git pack-objects", "git rev-list", "git-upload-pack"),
+    *("git for-each-ref", "git index-pack", "git pack-objects", "git rev-list"),
+    *("git upload-pack", "git-upload-pack"),
 }
 ACTION = "name: trial\ngoal: make it\nvalidate: ['test -e made']\n"
 
