@@ -58,6 +58,19 @@ def be_impatient(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
         monkeypatch.setattr(web_forwarding, name, SOON_S)
 
 
+async def unreached(
+    way: Way, status: int, monkeypatch: pytest.MonkeyPatch, *, is_late: bool
+) -> bytes:
+    """Return what is said inside of a host that was not reached, with its status everywhere."""
+    with monkeypatch.context() as patched:
+        if is_late:
+            be_impatient(patched, "CONNECT_TIMEOUT_S")
+        got, said = await way.get()
+    tried = await way.tried()
+    assert (got, tried.status, tried.verdict) == (status, status, "failed")
+    return said
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(
     ("fault", "status", "words"),
@@ -74,12 +87,7 @@ async def test_a_host_that_takes_no_connection_is_said_to(
 ) -> None:
     with unanswering() if fault == "unanswered" else taken() as port:
         async with asking(port, scheme, tls, tmp_path) as way:
-            with monkeypatch.context() as patched:
-                if fault == "unanswered":
-                    be_impatient(patched, "CONNECT_TIMEOUT_S")
-                got, said = await way.get()
-            tried = await way.tried()
-    assert (got, tried.status, tried.verdict) == (status, status, "failed")
+            said = await unreached(way, status, monkeypatch, is_late=fault == "unanswered")
     assert b" cannot be reached" in said
     assert words in said
 
@@ -107,12 +115,7 @@ async def test_a_handshake_that_fails_is_said_to(
         behaving(how, None, is_raw=True) as port,
         asking(port, "https", tls, tmp_path) as way,
     ):
-        with monkeypatch.context() as patched:
-            if fault == "silent":
-                be_impatient(patched, "CONNECT_TIMEOUT_S")
-            got, said = await way.get()
-        tried = await way.tried()
-    assert (got, tried.status, tried.verdict) == (status, status, "failed")
+        said = await unreached(way, status, monkeypatch, is_late=fault == "silent")
     assert b" cannot be reached by TLS" in said
     assert words in said
 

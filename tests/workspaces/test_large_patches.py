@@ -108,16 +108,22 @@ async def test_of_large_files_only_one_that_stays_the_same_counts_as_renamed(lab
     assert b"\nsimilarity index 100%\n" in patch
 
 
+def said_by(script: str, *arguments: object) -> bytes:
+    """Return what a script beside this file prints, in a process whose memory is its own."""
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).parent / script), *map(str, arguments)],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
 def one_patch(place: Path, given: str) -> tuple[int, bytes]:
     """Return the peak of git's memory in bytes while a patch is made, and the patch."""
     place.write_text(given)
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).parent / "one_patch.py"), str(place)],
-        capture_output=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    peak, _, patch = done.stdout.partition(b"\n")
+    peak, _, patch = said_by("one_patch.py", place).partition(b"\n")
     return int(peak), patch
 
 
@@ -170,16 +176,7 @@ async def test_both_ends_of_a_large_renamed_file_make_a_rename_and_one_end_a_pat
 
 def test_git_and_the_engine_hold_little_of_a_large_text(tmp_path: Path) -> None:
     """64 MiB of `y` cost git 1.4 GB where it counted its lines."""
-    script = Path(__file__).parent / "large_text.py"
-    done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path), str(64 * 1024 * 1024)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    assert done.returncode == 0, done.stderr
-    engine, child, patch = map(int, done.stdout.split())
+    engine, child, patch = map(int, said_by("large_text.py", tmp_path, 64 * 2**20).split())
     assert engine < 40 * 1024 * 1024
     assert child < 100 * 1024 * 1024
     assert patch > 1000
@@ -187,15 +184,7 @@ def test_git_and_the_engine_hold_little_of_a_large_text(tmp_path: Path) -> None:
 
 def test_neither_git_nor_the_engine_holds_a_large_file_that_is_handed_over(tmp_path: Path) -> None:
     """It went to the user's repository as one value: three times its bytes."""
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).parent / "large_branch.py"), str(tmp_path), str(2**27)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    assert done.returncode == 0, done.stderr
-    engine, child = map(int, done.stdout.split())
+    engine, child = map(int, said_by("large_branch.py", tmp_path, 2**27).split())
     assert engine < 40 * 2**20
     assert child < 110 * 2**20  # of which 32 are windows on a pack
 
@@ -206,16 +195,7 @@ def test_git_does_not_hold_a_large_file_of_the_base(copying: Lab, tmp_path: Path
     copying.write({"large": random.Random(9).randbytes(size), "small": "a\n"})
     git(copying.repo, "add", ".")
     copying.commit()
-    script = Path(__file__).parent / "begun_base.py"
-    done = subprocess.run(
-        [sys.executable, str(script), str(copying.repo), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    assert done.returncode == 0, done.stderr
-    child, written = map(int, done.stdout.split())
+    child, written = map(int, said_by("begun_base.py", copying.repo, tmp_path).split())
     assert written > size
     assert child < 80 * 2**20  # of which 48 are the file as the kernel shows it
 

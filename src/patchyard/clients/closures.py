@@ -1,7 +1,7 @@
 """Whether an answer that only the end of its connection ends came to that end.
 
-By TLS the other side says that it closes; a connection that ends without that word was cut, by
-whomever. Without TLS nothing tells the two apart.
+By TLS the other side says that it closes; a connection that ends without that word was cut.
+Without TLS nothing tells the two apart.
 """
 
 import ssl

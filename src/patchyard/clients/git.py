@@ -275,4 +275,4 @@ def text(output: bytes) -> str:
     return os.fsdecode(output).rstrip("\n")
 
 
-__all__ = ["SETTINGS", "Finished", "Git", "by_descriptor", "failure", "no_git", "text"]
+__all__ = ["SETTINGS", "STREAMING", "Finished", "Git", "by_descriptor", "failure", "no_git", "text"]

@@ -97,12 +97,13 @@ def record_of(record: type[T], data: bytes) -> T:
     first: dict[str, Any] | None = None
     long: dict[str, list[Any]] = {}
     before: dict[Any, Any] = {}
+    kinds = _kinds(record)
     for name, piece in parts_of(data):
         if first is None:
             first = piece
             continue
         shared = [_shared(each, before) for each in piece]
-        if name in (kinds := _kinds(record)):
+        if name in kinds:
             long.setdefault(name, []).extend(_entries(kinds[name], shared))
         elif _is_inner(record, name):
             above, last = _held(first, name)

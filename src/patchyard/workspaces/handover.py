@@ -257,8 +257,8 @@ class GitHandOver:
                 raise tree.undone(error, done, like=like) from error
         except PatchyardError as error:
             done, _ = tree.sorted_out(edits, like=like)
-            others = tree.of_others(done, like=like)
-            ours = [edit.path for edit in done if edit not in others]
+            others = {edit.path for edit in tree.of_others(done, like=like)}
+            ours = [edit.path for edit in done if edit.path not in others]
             if ours:
                 raise _half_in(error, ours) from error
             tree.moves.forget()

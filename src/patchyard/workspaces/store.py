@@ -13,11 +13,10 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit, stand_in
-from patchyard.clients.git import Git, text
+from patchyard.clients.git import STREAMING, Git, text
 from patchyard.clients.locks import locked
 from patchyard.clients.shelves import Shelf
 from patchyard.clients.syncing import put_in_place
-from patchyard.domain.changeset import LARGEST_TEXT
 from patchyard.domain.errors import UsageError
 from patchyard.workspaces.recollection import Recollection
 from patchyard.workspaces.source import Source
@@ -25,6 +24,9 @@ from patchyard.workspaces.source import Source
 RAW_BYTES = "* -text !eol -ident -filter !working-tree-encoding -export-ignore -export-subst\n"
 """What git does with a tree of ours, whatever the repository's own attributes ask for."""
 DAMAGED = "damaged-"  # begins the names of folders with stores that were replaced
+UPLOADING = " ".join(
+    ("git", *(f"-c {key}={value}" for key, value in STREAMING.items()), "upload-pack")
+)
 MAX_BORROWED = 16  # a history that borrows from more is fetched whole
 
 
@@ -118,7 +120,7 @@ class Store:
         with self.stand_in() as user:
             done = fetching.attempt(
                 "fetch", "--quiet", "--no-tags", "--update-shallow", "--no-write-fetch-head",
-                f"--upload-pack=git -c core.bigFileThreshold={LARGEST_TEXT} upload-pack",
+                f"--upload-pack={UPLOADING}",
                 "--end-of-options", str(user.home), f"+{commit}:refs/heads/base",
             )  # fmt: skip
         if done.code != 0:

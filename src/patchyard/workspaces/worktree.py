@@ -91,7 +91,8 @@ class WorkTree:
         with self._staged(to_do, "in") as staged:
             still = self._open(to_do, like=like)
             if still != to_do:
-                raise in_the_way([edit.path for edit in to_do if edit not in still])
+                left = {edit.path for edit in still}
+                raise in_the_way([edit.path for edit in to_do if edit.path not in left])
             check()
             self.moves.begins(
                 {
