@@ -1,8 +1,10 @@
 """Commits of ours and how they reach the user's repository: objects by a pipe, one ref, no hook."""
 
+import io
 import os
 import re
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -216,36 +218,39 @@ class UserRepository:
         """Return what the user's index has at these paths. Raises Conflict in a merge."""
         if not paths:
             return {}
-        asked = set(paths)  # not handed to git, whose command line has an end
-        found: dict[str, Content] = {}
+        asked = {path: path for path in paths}  # not handed to git, whose command line has an end
+        found, before = dict[str, Content](), ("", "")
         with self._open() as git:
             listed = git.run("ls-files", "--stage", "-z")
         for part in parts(listed):
             head, _, path = part.partition("\t")
             mode, blob, stage = head.split(" ")
-            if path not in asked:
+            known = asked.get(path)
+            if known is None:
                 continue
             if stage != "0":
                 raise Conflict(f"a merge of {path} is not finished", hint="git merge --abort")
-            found[path] = (mode, blob)
+            if before != (mode, blob):
+                before = (sys.intern(mode), blob)
+            found[known] = before
         return found
 
     def set_index(self, contents: Mapping[str, Content | None]) -> None:
         """Set what the user's index has at these paths; it is on the disk then, also for none."""
         zeros = "0" * (40 if self._source.object_format == "sha1" else 64)
-        rows = [
-            f"{content[0]} {content[1]}\t{path}\0" if content else f"0 {zeros}\t{path}\0"
-            for path, content in contents.items()
-        ]
-        if rows:
-            self._write_index(rows)
+        rows = io.BytesIO()  # of 140,000 files: as a list of texts they would be three times this
+        for path, content in contents.items():
+            mode, blob = content or ("0", zeros)
+            rows.write(os.fsencode(f"{mode} {blob}\t{path}\0"))
+        if contents:
+            self._write_index(rows.getvalue())
         sync_folder(self._source.git_dir)
 
-    def _write_index(self, rows: Sequence[str]) -> None:
+    def _write_index(self, rows: bytes) -> None:
         top = self._source.top
         with self._open() as git:  # git reads what may differ again: by no filter of the user's
             done = replace(git, work_tree=top).attempt(
-                "update-index", "-z", "--index-info", stdin=os.fsencode("".join(rows)), cwd=top
+                "update-index", "-z", "--index-info", stdin=rows, cwd=top
             )
         if done.code != 0:
             _require_unlocked("the index", done)

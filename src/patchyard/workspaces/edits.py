@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from patchyard.clients.git import Git, text
 from patchyard.clients.reader import Reader, git_mode
@@ -43,6 +44,40 @@ class Edit:
     def reversed(self) -> "Edit":
         """Return the edit that takes this one back."""
         return Edit(path=self.path, before=self.after, after=self.before)
+
+
+class Rows(Sequence[list[str]]):
+    """Edits as a journal has them, each row made when it is asked for: a receipt has many."""
+
+    def __init__(self, edits: Sequence[Edit]) -> None:
+        """Hold the edits; the rows are those of `Edit.as_list`."""
+        self.edits = edits
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.edits)
+
+    @overload
+    def __getitem__(self, index: int) -> list[str]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Rows": ...
+
+    def __getitem__(self, index: int | slice) -> "list[str] | Rows":
+        """Return one row, or the rows of a slice."""
+        if isinstance(index, slice):
+            return Rows(self.edits[index])
+        return self.edits[index].as_list()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether these are the rows of `other`, which may be a list that a journal returned."""
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment] # as a list has none
+
+    def __repr__(self) -> str:
+        """Return what a list of the rows would say."""
+        return repr(list(self))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -229,12 +264,15 @@ def merge_text(git: Git, old: str, mine: str, theirs: str) -> str | None:
 
 def decode(rows: Iterable[Sequence[str]]) -> list[Edit]:
     """Return the edits of a receipt."""
+    if isinstance(rows, Rows):
+        return list(rows.edits)
     return [Edit.from_list(row) for row in rows]
 
 
 __all__ = [
     "Content",
     "Edit",
+    "Rows",
     "Wanted",
     "as_known",
     "decode",

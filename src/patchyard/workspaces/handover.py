@@ -24,7 +24,7 @@ from patchyard.domain.errors import Conflict, PatchyardError, StateRefusal, Unkn
 from patchyard.workspaces import forms, patches
 from patchyard.workspaces.clearance import as_it_lies, require_allowed
 from patchyard.workspaces.commits import UserRepository, commit, tree_with
-from patchyard.workspaces.edits import Edit, Wanted, decode, nothing_at, resolve, wanted
+from patchyard.workspaces.edits import Edit, Rows, Wanted, decode, nothing_at, resolve, wanted
 from patchyard.workspaces.landing import Site, onto_checkout
 from patchyard.workspaces.merging import (
     follow,
@@ -303,9 +303,9 @@ def _without(intent: Receipt, others: AbstractSet[str]) -> Receipt:
     """Return what is to be remembered of a hand-over: not what others wrote of it meanwhile."""
     if not others:
         return intent
-    kept = [row for row in intent.undo["edits"] if row[0] not in others]
-    touched = intent.touched if intent.commit else tuple(row[0] for row in kept)
-    return replace(intent, touched=touched, undo={**intent.undo, "edits": kept})
+    kept = [edit for edit in decode(intent.undo["edits"]) if edit.path not in others]
+    touched = intent.touched if intent.commit else tuple(edit.path for edit in kept)
+    return replace(intent, touched=touched, undo={**intent.undo, "edits": Rows(kept)})
 
 
 def _sweep(git_dir: int) -> None:
@@ -347,8 +347,8 @@ def _unchanged(
     kept = [edit for edit in staged if now.get(edit.path) in (edit.before, edit.after)]
     return {
         **undo,
-        "edits": [edit.as_list() for edit in (*done, *to_do) if edit.path not in others],
-        "index": [] if is_passed else [edit.as_list() for edit in kept],
+        "edits": Rows([edit for edit in (*done, *to_do) if edit.path not in others]),
+        "index": Rows([] if is_passed else kept),
     }
 
 
@@ -363,7 +363,7 @@ def _receipt(to: str, edits: Sequence[Edit]) -> Receipt:
         to=to,
         is_done=False,
         touched=tuple(edit.path for edit in edits),
-        undo={"edits": [edit.as_list() for edit in edits], "token": new_token()},
+        undo={"edits": Rows(edits), "token": new_token()},
     )
 
 

@@ -9,7 +9,7 @@ from patchyard.domain.changeset import Change
 from patchyard.domain.errors import Conflict, PatchyardError, StateRefusal
 from patchyard.workspaces.commits import UserRepository, commit
 from patchyard.workspaces.comparison import compare
-from patchyard.workspaces.edits import Content, Edit, Wanted, decode, in_the_way, wanted
+from patchyard.workspaces.edits import Content, Edit, Rows, Wanted, decode, in_the_way, wanted
 from patchyard.workspaces.landing import Site, onto_checkout
 from patchyard.workspaces.moves import new_token
 
@@ -42,8 +42,8 @@ def merge(site: Site, new: str) -> Receipt:
             "old": head,
             "parents": [head],
             "large": dict(site.forms.large),
-            "edits": [edit.as_list() for edit in edits],
-            "index": [edit.as_list() for edit in index],
+            "edits": Rows(edits),
+            "index": Rows(index),
             "token": new_token(),
         },
     )
