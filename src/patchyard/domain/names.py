@@ -32,7 +32,8 @@ def folded(path: str) -> str:
     trailing dots and blanks those of Windows. The number of components stays.
     """
     if path.isascii() and not WINDOWS_TAIL.search(path):
-        return path.lower()
+        lower = path.lower()
+        return path if lower == path else lower  # the same text: a tree has many
     return "/".join(_folded_name(name) or name for name in path.split("/"))
 
 

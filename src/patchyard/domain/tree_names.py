@@ -46,7 +46,7 @@ class TreeNames:
         pairs = [*links.before.items(), *links.after.items(), *(further or {}).items()]
         self._links = LinkMap(pairs, top=links.top)
         self._shown = {folded(path): path for path, _ in pairs}
-        self._below: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        self._below: dict[str, list[str]] = defaultdict(list)
         self._known = {""}
         for place in (*self._places.values(), *self._links.ways):
             self._add(place)
@@ -59,8 +59,8 @@ class TreeNames:
     def _add(self, place: str) -> None:
         while place not in self._known:
             self._known.add(place)
-            folder, _, name = place.rpartition("/")
-            self._below[folder].append((name, place))
+            folder = place.rpartition("/")[0]
+            self._below[folder].append(place)
             place = folder
 
     def matching(
@@ -94,16 +94,16 @@ class TreeNames:
         return found
 
     def _own_edges(self, place: str) -> Iterator[tuple[str, str, str]]:
-        for name, below in self._below.get(place, ()):
-            yield name, below, ""
+        for below in self._below.get(place, ()):
+            yield below.rpartition("/")[2], below, ""
 
     def _edges(self, place: str) -> Iterator[tuple[str, str, str]]:
         """Yield name, place and link of all that a folder's names lead to."""
         yield from self._own_edges(place)
-        for name, below in self._below.get(place, ()):
+        for below in self._below.get(place, ()):
             if below in self._links.ways:
                 for end in self._links.ways[below].ends & self._known:
-                    yield name, end, self._shown[below]
+                    yield below.rpartition("/")[2], end, self._shown[below]
 
 
 class _Walk:
