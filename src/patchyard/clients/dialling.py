@@ -7,7 +7,7 @@ question.
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 
@@ -17,6 +17,7 @@ from patchyard.domain.network import HostRule
 
 RESOLVE_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 10.0
+ADDRESSES_TIMEOUT_S = 15.0  # no further address of a name is begun with after that
 
 Resolve = Callable[[str], Awaitable[Sequence[Address]]]
 
@@ -61,11 +62,25 @@ class Dialler:
 
     async def connect(self, rule: HostRule) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return a connection to a rule's host. Raises Refused."""
-        for address in await self.addresses(rule):
-            with suppress(OSError, TimeoutError):
+        status, words = HTTPStatus.BAD_GATEWAY, "it takes no connection"
+        for address in self.while_there_is_time(await self.addresses(rule)):
+            try:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
                     return await asyncio.open_connection(address, rule.port)
-        raise Refused(HTTPStatus.BAD_GATEWAY, f"{rule.place} cannot be reached")
+            except TimeoutError:
+                status, words = HTTPStatus.GATEWAY_TIMEOUT, "no connection in time"
+            except OSError:
+                status, words = HTTPStatus.BAD_GATEWAY, "it takes no connection"
+        raise Refused(status, f"{rule.place} cannot be reached: {words}")
+
+    @staticmethod
+    def while_there_is_time(addresses: Sequence[str]) -> Iterator[str]:
+        """Yield addresses to try, until `ADDRESSES_TIMEOUT_S` is over: a name may have hundreds."""
+        until = asyncio.get_running_loop().time() + ADDRESSES_TIMEOUT_S
+        for address in addresses:
+            yield address
+            if asyncio.get_running_loop().time() >= until:
+                return
 
 
 def nearness_here(address: Address) -> Nearness:
@@ -106,6 +121,7 @@ def _too_near(rule: HostRule, kinds: set[Nearness]) -> str:
 
 
 __all__ = [
+    "ADDRESSES_TIMEOUT_S",
     "CONNECT_TIMEOUT_S",
     "RESOLVE_TIMEOUT_S",
     "Dialler",

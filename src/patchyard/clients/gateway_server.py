@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote
 
+from patchyard.clients.connection_ends import WRITE_TIMEOUT_S, finish, reset
 from patchyard.clients.leaving import while_wanted
 from patchyard.clients.shared_sockets import Acceptor
 from patchyard.engine.enduring import Enduring
 
 HEAD_BYTES = 32 * 1024
 HEAD_TIMEOUT_S = 120.0  # from one request to the next
-WRITE_TIMEOUT_S = 300.0  # for a piece to be taken
 CONNECTIONS = 64
 AWAY_TIMEOUT_S = 5.0  # for what is turned away to say what it wants, so that it hears why not
 AWAY = 8  # connections that may be turned away at once
@@ -272,11 +272,9 @@ async def _serve(connection: socket.socket, serve: Serving, endures: Enduring) -
         try:
             with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
                 await serve(reader, writer)
+            await finish(writer)
         finally:
-            writer.close()
-            with contextlib.suppress(OSError, TimeoutError):
-                async with asyncio.timeout(1.0):
-                    await writer.wait_closed()
+            reset(writer)
 
 
 async def _serve_one(
@@ -357,7 +355,6 @@ __all__ = [
     "HEAD_BYTES",
     "HEAD_TIMEOUT_S",
     "PIECE",
-    "WRITE_TIMEOUT_S",
     "Answering",
     "Asked",
     "Exchange",

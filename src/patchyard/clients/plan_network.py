@@ -249,10 +249,10 @@ class _Door:
         trial.method = head.method
         reply.is_old = head.is_old
         trial.require_room()
-        if head.method == "CONNECT":
-            await self._network.carry(head, trial, reader, reply)
-            return False
         try:
+            if head.method == "CONNECT":
+                await self._network.carry(head, trial, reader, reply)
+                return False
             async with while_wanted(reader, lambda: trial.up + trial.down):
                 return await self._answered(head, data, trial, reader, reply)
         except Left as error:

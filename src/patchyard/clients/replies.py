@@ -1,14 +1,12 @@
 """The way back to who asked a gateway, and whether an answer has begun."""
 
 import asyncio
-import socket
-import struct
 from dataclasses import dataclass
 
-from patchyard.clients.gateway_server import WRITE_TIMEOUT_S, Refused
+from patchyard.clients.connection_ends import WRITE_TIMEOUT_S, reset
+from patchyard.clients.gateway_server import Refused
 
 REASON_CHARS = 160
-RESET = struct.pack("ii", 1, 0)  # SO_LINGER without a time (socket(7)): a close is a reset
 
 
 @dataclass(kw_only=True)
@@ -48,12 +46,4 @@ class Reply:
             reset(self.writer)
 
 
-def reset(writer: asyncio.StreamWriter) -> None:
-    """End a connection by a reset, which the other side cannot take for its end."""
-    taken: socket.socket | None = writer.get_extra_info("socket")
-    if taken is not None and not writer.transport.is_closing():
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-    writer.transport.abort()
-
-
-__all__ = ["REASON_CHARS", "RESET", "Reply", "reset"]
+__all__ = ["REASON_CHARS", "Reply"]

@@ -119,7 +119,7 @@ class Forwarder:
         unreached: Exception | None = None
         addresses = await self._dialler.addresses(rule)
         trial.sent(asking.head.size)
-        for address in addresses:
+        for address in self._dialler.while_there_is_time(addresses):
             try:
                 return await self._answer(asking, address, header)
             except (TimeoutError, httpx2.ReadTimeout) as error:
