@@ -10,6 +10,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from http import HTTPStatus
+from typing import TypeVar
 
 from patchyard.clients.gateway_server import Refused
 from patchyard.domain.addresses import Address, Misnamed, Nearness, literal, nearness, plain
@@ -20,6 +21,7 @@ CONNECT_TIMEOUT_S = 10.0
 ADDRESSES_TIMEOUT_S = 15.0  # no further address of a name is begun with after that
 
 Resolve = Callable[[str], Awaitable[Sequence[Address]]]
+AnyAddress = TypeVar("AnyAddress")
 
 
 async def resolved(host: str) -> Sequence[Address]:
@@ -63,7 +65,7 @@ class Dialler:
     async def connect(self, rule: HostRule) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return a connection to a rule's host. Raises Refused."""
         status, words = HTTPStatus.BAD_GATEWAY, "it takes no connection"
-        for address in self.while_there_is_time(await self.addresses(rule)):
+        for address in while_there_is_time(await self.addresses(rule)):
             try:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
                     return await asyncio.open_connection(address, rule.port)
@@ -73,14 +75,14 @@ class Dialler:
                 status, words = HTTPStatus.BAD_GATEWAY, "it takes no connection"
         raise Refused(status, f"{rule.place} cannot be reached: {words}")
 
-    @staticmethod
-    def while_there_is_time(addresses: Sequence[str]) -> Iterator[str]:
-        """Yield addresses to try, until `ADDRESSES_TIMEOUT_S` is over: a name may have hundreds."""
-        until = asyncio.get_running_loop().time() + ADDRESSES_TIMEOUT_S
-        for address in addresses:
-            yield address
-            if asyncio.get_running_loop().time() >= until:
-                return
+
+def while_there_is_time(addresses: Sequence[AnyAddress]) -> Iterator[AnyAddress]:
+    """Yield addresses to try, until `ADDRESSES_TIMEOUT_S` is over: a name may have hundreds."""
+    until = asyncio.get_running_loop().time() + ADDRESSES_TIMEOUT_S
+    for address in addresses:
+        yield address
+        if asyncio.get_running_loop().time() >= until:
+            return
 
 
 def nearness_here(address: Address) -> Nearness:
@@ -124,9 +126,11 @@ __all__ = [
     "ADDRESSES_TIMEOUT_S",
     "CONNECT_TIMEOUT_S",
     "RESOLVE_TIMEOUT_S",
+    "AnyAddress",
     "Dialler",
     "Resolve",
     "is_own",
     "nearness_here",
     "resolved",
+    "while_there_is_time",
 ]

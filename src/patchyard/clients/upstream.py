@@ -21,12 +21,13 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 
 from patchyard.clients.closures import telling_ends, whole
-from patchyard.clients.dialling import nearness_here, resolved
+from patchyard.clients.dialling import nearness_here, resolved, while_there_is_time
 from patchyard.clients.http_trouble import FAILURES
 from patchyard.domain.addresses import Address, Nearness, plain, shown
 
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 120.0  # between two pieces
+ANSWER_TIMEOUT_S = READ_TIMEOUT_S + 2 * CONNECT_TIMEOUT_S  # from a request to the answer's head
 PAGE_TIMEOUT_S = 120.0  # a whole page
 PAGE_BYTES = 64 * 1024 * 1024
 REDIRECTS = 5
@@ -197,7 +198,7 @@ class Upstream:
     ) -> AsyncIterator[httpx2.Response]:
         """Give the answer to be read, redirects followed. Raises UpstreamFailed."""
         for _ in range(REDIRECTS + 1):
-            response = await self._send(method, url, headers)
+            response = await self._begun(method, url, headers)
             try:
                 if not response.has_redirect_location:
                     yield response
@@ -206,6 +207,16 @@ class Upstream:
             finally:
                 await response.aclose()
         raise UpstreamFailed(f"the index redirected more than {REDIRECTS} times")
+
+    async def _begun(self, method: str, url: str, headers: Mapping[str, str]) -> httpx2.Response:
+        """Return an answer whose head has come: one that drips is never silent."""
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S) as waiting:
+                return await self._send(method, url, headers)
+        except TimeoutError as error:
+            if not waiting.expired():
+                raise
+            raise UpstreamFailed("the index did not answer in time", is_away=True) from error
 
     async def _send(self, method: str, url: str, headers: Mapping[str, str]) -> httpx2.Response:
         url = _led(url, "")
@@ -288,7 +299,7 @@ async def _asked_there(
 ) -> httpx2.Response:
     """Ask the first of these addresses that takes a connection; the name is for TLS and `Host`."""
     failed: httpx2.TransportError | None = None
-    for address in addresses:
+    for address in while_there_is_time(addresses):
         there = httpx2.Request(
             request.method,
             request.url.copy_with(host=shown(str(address))),
@@ -323,6 +334,7 @@ def _unchecked_context() -> ssl.SSLContext:
 
 
 __all__ = [
+    "ANSWER_TIMEOUT_S",
     "CONNECT_TIMEOUT_S",
     "PAGE_BYTES",
     "PAGE_TIMEOUT_S",

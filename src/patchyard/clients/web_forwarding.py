@@ -15,7 +15,7 @@ from typing import Self
 import httpx2
 
 from patchyard.clients.closures import telling_ends, whole
-from patchyard.clients.dialling import CONNECT_TIMEOUT_S, Dialler
+from patchyard.clients.dialling import CONNECT_TIMEOUT_S, Dialler, while_there_is_time
 from patchyard.clients.gateway_server import Refused
 from patchyard.clients.http_trouble import FAILURES, Trouble, kind_of
 from patchyard.clients.keeping_secrets import authorization
@@ -119,7 +119,7 @@ class Forwarder:
         unreached: Exception | None = None
         addresses = await self._dialler.addresses(rule)
         trial.sent(asking.head.size)
-        for address in self._dialler.while_there_is_time(addresses):
+        for address in while_there_is_time(addresses):
             try:
                 return await self._answer(asking, address, header)
             except (TimeoutError, httpx2.ReadTimeout) as error:

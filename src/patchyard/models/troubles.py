@@ -28,6 +28,13 @@ UNREACHED: Mapping[Trouble, str] = {  # and the cure, where it is not the addres
     Trouble.PROXY: "check HTTPS_PROXY (http://USER:PASSWORD@HOST:PORT), or name the host in "
     "NO_PROXY",
 }
+CERTIFICATES: Mapping[str, str] = {  # and the cure, by OpenSSL's words
+    "certificate has expired": "its certificate is over: let who runs it renew that, and check the "
+    "time of this machine (`date`)",
+    "certificate is not yet valid": "check the time of this machine (`date`)",
+    "is not valid for": "its certificate is for another host: check the name in `base_url`",
+    "mismatch": "its certificate is for another host: check the name in `base_url`",
+}
 NO_TOOLS = re.compile(  # vLLM, Ollama and gateways
     r"(does|do) not support (tools|tool|function)|requires --enable-auto-tool-choice|"
     r"tools? (is|are) not supported|that support tool use",
@@ -73,7 +80,7 @@ class Provider:
         if trouble.kind in UNREACHED:
             return ModelUnavailable(
                 f"{self.name} cannot be reached: {trouble.message}",
-                hint=f"{self._cure(trouble.kind)}; {AGAIN}",
+                hint=f"{self._cure(trouble)}; {AGAIN}",
                 details={"kind": str(trouble.kind), "provider": self.name},
             )
         came = self.key.hide(" ".join(trouble.body.split())[:BEGINNING])
@@ -92,8 +99,13 @@ class Provider:
             HttpTrouble(Trouble.STATUS, "an error in the answer", status=status, body=body)
         )
 
-    def _cure(self, kind: Trouble) -> str:
-        return UNREACHED[kind] or self.unreachable_hint or f"check the address {self.base_url}"
+    def _cure(self, trouble: HttpTrouble) -> str:
+        for words, cure in CERTIFICATES.items():
+            if trouble.kind is Trouble.TLS and words in trouble.message:
+                return cure
+        return (
+            UNREACHED[trouble.kind] or self.unreachable_hint or f"check the address {self.base_url}"
+        )
 
     def _status(self, trouble: HttpTrouble, status: int) -> ModelFailed | ModelUnavailable:
         said = self.key.hide(said_by(trouble.body))
