@@ -1,6 +1,7 @@
 """A gateway's connection ends once all was taken, or by a reset: none waits without end."""
 
 import asyncio
+import contextlib
 import socket
 
 import pytest
@@ -55,3 +56,25 @@ async def test_what_is_taken_late_is_whole() -> None:
         with socket.create_connection(listener.getsockname(), timeout=60) as program:
             await asyncio.to_thread(program.recv, 1, socket.MSG_PEEK)
             assert await asyncio.to_thread(all_of, program) == len(ANSWER)
+
+
+async def test_a_defect_in_one_connection_ends_that_one_and_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if await reader.read(1) == b"x":
+            raise TypeError("a bug")
+        writer.write(b"well")
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    said = []
+    async with accepting(listener, serve):
+        for asked in (b"x", b"y"):
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            writer.write(asked)
+            async with asyncio.timeout(60):
+                with contextlib.suppress(ConnectionResetError):
+                    said.append(await reader.read())
+            writer.close()
+    assert said == [b"well"]
+    assert "a connection to a gateway: TypeError: a bug (in serve)" in caplog.text
