@@ -368,3 +368,17 @@ async def test_a_damaged_lease_hides_no_plan_of_a_dead_process(hall: Hall) -> No
     hall.clock.seconds += DEAD_S + 1
     await worker.beat()
     assert await worker.crew.reap() == [("b", Errand.RUN)]
+
+
+@pytest.mark.parametrize("beat", ["soon", b"\xff", float("inf")])
+async def test_a_damaged_member_hides_no_other_that_is_dead(hall: Hall, beat: object) -> None:
+    worker, damaged, dead = await hall.post("w"), await hall.post("x"), await hall.post()
+    for post, name in ((damaged, "a"), (dead, "b")):
+        await post.claims.claim(name, errand=Errand.RUN).__aenter__()
+    statement = "UPDATE members SET beat = ?, since = ?, concurrency = ? WHERE name = 'x'"
+    await worker.journal.within(lambda known: known.execute(statement, (beat, "x", "x")))
+    hall.clock.seconds += DEAD_S + 1
+    await worker.beat()
+    assert [each.name for each in await worker.queue.members()] == ["w"]
+    assert await worker.crew.reap() == [("a", Errand.RUN), ("b", Errand.RUN)]
+    await worker.crew.join("x", 1)  # its name is free

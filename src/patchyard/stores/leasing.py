@@ -4,7 +4,9 @@ import json
 import os
 import sqlite3
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from patchyard.clients.boot import boot_id
 from patchyard.clients.process import ProcessRef, identify
@@ -15,6 +17,8 @@ from patchyard.toolbox.wire import loaded
 
 MEMBER = "member, name, boot, namespace, pid, started, beat, since, concurrency, is_draining"
 ANNOUNCED = f"{MEMBER}, announced"
+SEAT_KINDS = (str, str, int, int, float)  # of boot to beat in a row, as SQLite returns them
+NOWHERE = Seat(boot="", namespace="", pid=0, started=0)
 
 Connection = sqlite3.Connection
 
@@ -86,19 +90,28 @@ def members(
         f"SELECT {columns} FROM members WHERE {where} ORDER BY since, member",  # noqa: S608 - ours
         values,
     ).fetchall()
-    return [
-        Member(
-            member_id=row[0],
-            name=row[1],
-            seat=Seat(boot=row[2], namespace=row[3], pid=row[4], started=row[5]),
-            beat=row[6],
-            since=row[7],
-            concurrency=row[8],
-            is_draining=bool(row[9]),
-            announced=_announced(row[10]),
-        )
-        for row in rows
-    ]
+    return [_member(row) for row in rows]
+
+
+def _member(row: Sequence[Any]) -> Member:
+    """Return the member of a row; one that is damaged is of no seat and silent, and so dead.
+
+    It is buried as others are, so that it hides none of them. A process that lives under it is
+    told at its next sign of life, and begins again.
+    """
+    seat, beat = NOWHERE, float("-inf")
+    if tuple(map(type, row[2:7])) == SEAT_KINDS and isfinite(row[6]):
+        seat, beat = Seat(boot=row[2], namespace=row[3], pid=row[4], started=row[5]), row[6]
+    return Member(
+        member_id=row[0],
+        name=str(row[1]),
+        seat=seat,
+        beat=beat,
+        since=row[7] if type(row[7]) is float else 0.0,
+        concurrency=row[8] if type(row[8]) is int else 0,
+        is_draining=bool(row[9]),
+        announced=_announced(row[10]),
+    )
 
 
 def _announced(text: str) -> Announcement | None:
@@ -164,6 +177,8 @@ def bury(connection: Connection, member: Member) -> None:
 __all__ = [
     "ANNOUNCED",
     "MEMBER",
+    "NOWHERE",
+    "SEAT_KINDS",
     "Connection",
     "announce",
     "bury",
