@@ -143,6 +143,30 @@ async def test_what_cannot_be_looked_at_keeps_the_janitor_from_nothing_else(
     assert [plan_ids[0] in said for said in sweep.damaged] == [False, True]
 
 
+class Weightless:
+    """A keeper of two things, of which one cannot be weighed."""
+
+    family = Family.MOUNT
+
+    async def found(self) -> Sequence[Found]:
+        return [Found(family=Family.MOUNT, name=name, place=f"/{name}") for name in ("a", "b")]
+
+    async def size(self, found: Found) -> int:
+        if found.name == "a":
+            raise ValueError("a size that is no number")
+        return 7
+
+
+async def test_what_cannot_be_weighed_is_told_and_the_rest_is_weighed(site: Worksite) -> None:
+    async with site.open() as (equipment, _):
+        keepers = [each for each in equipment.keepers if each.family != Family.MOUNT]
+        odd = replace(equipment, keepers=(*keepers, cast("Keeper", Weightless())))
+        sweep = await swept(odd, days=0, is_dry=True)
+    weighed = {each.verdict.found.name: each.bytes for each in sweep.things}
+    assert (weighed["a"], weighed["b"]) == (0, 7)
+    assert sum("the size of /a: ValueError" in said for said in sweep.damaged) == 1
+
+
 class Rows:
     """Two lines of the list, one with a time of the test's choice."""
 
