@@ -110,6 +110,36 @@ async def test_a_word_that_cannot_be_taken_in_hides_no_cancel(
         await asyncio.wait([ear])
 
 
+class Troubled(Words):
+    """A journal that cannot be read at first."""
+
+    def __init__(self) -> None:
+        self.troubles: list[Exception] = [Unavailable("locked"), TypeError("a bug")]
+
+    async def read(self, stream: str, *, after: int = 0) -> Sequence[StoredEvent]:
+        if self.troubles:
+            raise self.troubles.pop()
+        return await super().read(stream, after=after)
+
+
+async def test_a_journal_that_cannot_be_read_hides_no_cancel_of_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(control, "POLL_S", 0.001)
+    monkeypatch.setattr(control, "TROUBLED_POLL_S", 0.001)
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    listening = control.listen(
+        cast("Journal", Troubled()), "P", lambda word: heard.put_nowait(word.word), after=2
+    )
+    ear = asyncio.ensure_future(listening)
+    try:
+        async with asyncio.timeout(60):
+            assert await heard.get() == "cancel"
+    finally:
+        ear.cancel()
+        await asyncio.wait([ear])
+
+
 class Blind:
     """A keeper that cannot look."""
 

@@ -1,4 +1,4 @@
-"""What a worker does about a defect as it leaves: its plans come to a stop, and it ends."""
+"""What a worker does about a defect: its plans come to a stop, or are tried again."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from engine.test_dispatching import Bench
-from engine.worksite import Worksite, call
+from engine.test_dispatching import Bench, Broken
+from engine.worksite import ADD, Worksite, call
 from patchyard.assembly import open_equipment
 from patchyard.domain.plan import State
+from patchyard.engine import dispatcher as dispatching
 from patchyard.engine.ledger import load
 from patchyard.engine.worker import Terms, Worker
 
@@ -52,3 +53,20 @@ async def test_a_defect_as_a_worker_leaves_keeps_none_of_its_plans_at_work(
         "leaving: TypeError: a bug (in defective)"
     ]
     assert f"{plan_id}: left for the next worker" in bench.told
+
+
+async def test_a_failed_job_whose_plan_cannot_be_read_is_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan_id = await bench.planned(ADD)
+    hold, job = await bench.taken()
+
+    async def unreadable(*_: Any) -> Any:
+        raise TypeError("a bug")
+
+    bench.opening = lambda: Broken(RuntimeError("no engine"))
+    monkeypatch.setattr(dispatching, "load", unreadable)
+    await bench.dispatcher.carry_out(hold, job)
+    (left,) = await bench.left()
+    assert (left.job_id, left.deaths) == (plan_id, 1)
+    assert f"{plan_id}: TypeError: a bug (in unreadable)" in bench.told
