@@ -1,5 +1,6 @@
 """The gate on coverage (A20): 97 % at least, measured by one session, reported as XML."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -58,3 +59,67 @@ def test_a_run_below_the_floor_fails_and_is_reported(
 
     rate = ET.parse(tmp_path / "build/coverage.xml").getroot().get("line-rate", "")  # noqa: S314 - ours
     assert (float(rate) >= 0.97) is is_kept
+
+
+SUITES = {
+    "tests/services.py": 'CURES = {}\nPROBES = {}\n\n\ndef absence(name):\n    return ""\n',
+    "program.py": "\n\n".join(f"def by_{name}():\n    return 1\n" for name in ("p", "b", "r")),
+    "tests/test_program.py": "import program\n\n\ndef test_p():\n    assert program.by_p() == 1\n",
+    "features/a.feature": "Feature: a\n  Scenario: b\n    Then c\n",
+    "features/steps/a.py": (
+        'import program\nfrom behave import then\n\n\n@then("c")\ndef c(context):\n'
+        "    assert program.by_b() == 1\n"
+    ),
+    "robot/a.robot": (
+        "*** Settings ***\nLibrary    ${CURDIR}/../program.py\n\n*** Test Cases ***\nA\n    By R\n"
+    ),
+}
+
+
+def _coverage_report(folder: Path, changed: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    """What `nox -s coverage_report` says in a small repository with this one's scripts."""
+    ours = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[tool.coverage.run]")[2]
+    settings = ours.partition("[tool.importlinter]")[0].replace('"patchyard"', '"program"')
+    measured = {"pyproject.toml": f"[tool.coverage.run]{settings}"}
+    for name, text in {**SUITES, **measured, **changed}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    shutil.copy(ROOT / "noxfile.py", folder)
+    shutil.copytree(ROOT / "scripts", folder / "scripts")
+    (folder / ".venv/bin").mkdir(parents=True)
+    (folder / ".venv/bin/python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (folder / ".venv/bin/python").chmod(0o755)
+    words = [sys.executable, "-m", "nox", "--session", "coverage_report"]
+    quick = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}
+    known = {**REAL_ENVIRONMENT, **quick, "SERVICES": "none", "PYTHONPATH": str(folder)}
+    return subprocess.run(words, cwd=folder, env=known, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changed", "said", "code"),
+    [
+        ({}, "coverage: 100.0 % of lines and branches, floor 97.0 %", 0),
+        (
+            {
+                "features/a.feature": "Feature: a\n",
+                "robot/a.robot": "*** Test Cases ***\nA\n    No Operation\n",
+            },
+            "coverage: 66.6 %",
+            1,
+        ),
+        (
+            {"tests/test_broken.py": "def test_broken():\n    assert 0\n"},
+            "unit: FAILED, exit 1",
+            1,
+        ),
+    ],
+    ids=["all well", "what two suites ran is missing", "a failure"],
+)
+def test_the_session_fails_below_the_floor_and_by_any_failure(
+    tmp_path: Path, changed: dict[str, str], said: str, code: int
+) -> None:
+    ran = _coverage_report(tmp_path, changed)
+    assert said in ran.stdout, (ran.stdout, ran.stderr)
+    assert ran.returncode == code
+    assert (tmp_path / "build/coverage.xml").exists()
