@@ -29,7 +29,7 @@ from patchyard.domain.limit_settings import LimitSettings
 from patchyard.domain.network_settings import NetworkSettings
 from patchyard.domain.plan import AUTO, PlanSpec
 from patchyard.domain.reach import looks_secret
-from patchyard.domain.remotes import looks_cloned
+from patchyard.domain.remotes import cure_for, looks_cloned
 from patchyard.domain.resource import Resource
 from patchyard.domain.role import Role
 from patchyard.domain.safety import SafetyProfile
@@ -182,7 +182,7 @@ def _top(place: str) -> Path:
     if not is_there:
         said = place if place.isprintable() else repr(place)
         again = "`agents project create NAME --repo URL` clones it again, under a name of its own"
-        hint = again if looks_cloned(place) else "name a folder inside a checkout"
+        hint = again if looks_cloned(place) else cure_for(place)
         raise UsageError(f"there is no folder {said}", hint=hint)
     for folder in (start, *start.parents):
         if (folder / ".git").exists():

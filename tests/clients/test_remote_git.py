@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from forges import upstream
+from patchyard.clients.git import Finished
 from patchyard.clients.process import all_processes, marked
 from patchyard.clients.remote_git import RemoteGit, credential_for
 from patchyard.clients.remote_trouble import trouble
@@ -125,3 +126,44 @@ def test_a_credential_that_no_header_can_hold_is_refused_unsaid(value: str) -> N
     with pytest.raises(UsageError) as caught:
         credential_for(remote, ["TOKEN@forge.example"], {"TOKEN": value})
     assert "0123" not in f"{caught.value.message}{caught.value.hint}"
+
+
+UNKNOWN, REFUSED = "Host key verification failed.", "fatal: Authentication failed"
+NO_SUCH = "fatal: '/a.git' does not appear to be a git repository"
+
+
+@pytest.mark.parametrize(
+    ("url", "said", "cure"),
+    [
+        ("https://forge.example/a.git", REFUSED, "CLONE_SECRETS=NAME@forge.example, where"),
+        ("https://forge.example:8443/a.git", REFUSED, "CLONE_SECRETS=NAME@forge.example:8443,"),
+        ("https://[::1]:8443/a.git", REFUSED, "CLONE_SECRETS=NAME@[::1]:8443,"),
+        ("ssh://forge.example/a.git", UNKNOWN, "`ssh forge.example` shows it"),
+        ("ssh://forge.example:2222/a.git", UNKNOWN, "`ssh -p 2222 forge.example` shows it"),
+        ("ssh://[::1]:2222/a.git", UNKNOWN, "`ssh -p 2222 ::1` shows it"),
+        ("ssh://forge.example/a.git", NO_SUCH, "whether your key may read it"),
+        ("https://forge.example/a.git", NO_SUCH, "PATCHYARD_CLONE_SECRETS"),
+    ],
+)
+def test_the_cure_is_for_that_server_and_its_port(url: str, said: str, cure: str) -> None:
+    done = Finished(code=128, out=b"", err=said)
+    error = trouble(remote_of(url), done, verb="ls-remote", most_bytes=ROOM)
+    assert cure in (error.hint or "")
+
+
+def test_the_rule_that_a_refusal_names_counts_for_that_server() -> None:
+    remote = remote_of("https://forge.example:8443/a.git")
+    done = Finished(code=128, out=b"", err=REFUSED)
+    hint = trouble(remote, done, verb="ls-remote", most_bytes=ROOM).hint or ""
+    rule = hint.partition("PATCHYARD_CLONE_SECRETS=")[2].partition(",")[0]
+    found = credential_for(remote, [rule], {"NAME": "t0ken-0123456789"})
+    assert found is not None
+
+
+def test_a_variable_that_is_empty_names_no_authority(tmp_path: Path) -> None:
+    address = "https://forge.example/a.git"
+    empty = {"GIT_SSL_CAINFO": "", "SSL_CERT_FILE": "", "HTTPS_PROXY": ""}
+    git = remote_git(tmp_path, address, environ=empty)
+    assert not empty.keys() & git.environment().keys()
+    git = remote_git(tmp_path, address, environ={**empty, "SSL_CERT_FILE": "/ca.pem"})
+    assert git.environment()["GIT_SSL_CAINFO"] == "/ca.pem"

@@ -3,7 +3,7 @@
 import pytest
 
 from patchyard.domain.errors import UsageError
-from patchyard.domain.remotes import is_remote, remote_of
+from patchyard.domain.remotes import cure_for, is_remote, remote_of
 
 
 @pytest.mark.parametrize(
@@ -78,3 +78,8 @@ def test_what_must_not_be_asked_of_git_is_refused_without_being_repeated(text: s
     said = f"{caught.value.message} {caught.value.hint} {caught.value.details}"
     assert "s3cret" not in said
     assert "cannot be cloned: " in said
+
+
+def test_what_is_no_folder_and_looks_like_an_address_is_told_how_one_is_written() -> None:
+    assert "USER@HOST:PATH" in cure_for("forge:ada/shop.git")
+    assert cure_for("ada/shop") == "name a folder inside a checkout"

@@ -53,6 +53,8 @@ async def test_a_token_opens_its_host_and_lies_nowhere_after_that(
     refused = await local.prepare_workspace(task)
     assert (refused.success, refused.error) == (False, "UNAVAILABLE")
     assert "localhost does not give" in refused.message
+    assert "token_env=NAME" in refused.message
+    assert "CLONE_SECRETS" not in refused.message  # a setting of commands
     prepared = await local.prepare_workspace(task, token_env="FORGE_TOKEN")
     assert prepared.success, prepared.message
     assert (Path(prepared.workspace_path) / "a.txt").read_text() == "one\n"
@@ -69,6 +71,7 @@ async def test_a_wrong_token_is_refused_and_not_said(
     refused = await local.prepare_workspace(task, token_env="OTHER_TOKEN")
     assert (refused.success, refused.error) == (False, "UNAVAILABLE")
     assert "another-0123456789" not in repr(refused)
+    assert "the token that OTHER_TOKEN holds" in refused.message
     forges[0].parrots = True
     parroted = await local.prepare_workspace(task, token_env="FORGE_TOKEN")
     assert "(FORGE_TOKEN)" in parroted.message

@@ -40,7 +40,7 @@ PASSED = (
     *("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy"),
     *("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "SSH_AUTH_SOCK"),
 )
-"""Variables that say how the world is reached from here."""
+"""Variables that say how the world is reached from here; an empty one says nothing."""
 SSH = (
     "ssh -oBatchMode=yes -oConnectTimeout=30 -oServerAliveInterval=15 -oServerAliveCountMax=4"
     " -oForwardAgent=no -oForwardX11=no -oClearAllForwardings=yes -oPermitLocalCommand=no"
@@ -89,7 +89,7 @@ class RemoteGit(Git):
     def environment(self) -> dict[str, str]:
         """Return the whole environment git runs with; a credential stands in it alone."""
         made = super().environment()
-        made.update({name: self.environ[name] for name in PASSED if name in self.environ})
+        made.update({name: self.environ[name] for name in PASSED if self.environ.get(name)})
         if "SSL_CERT_FILE" in made:
             made.setdefault("GIT_SSL_CAINFO", made["SSL_CERT_FILE"])
         made["GIT_ALLOW_PROTOCOL"] = PROTOCOLS

@@ -21,7 +21,7 @@ NO_HEAD = re.compile(r"couldn't find remote ref HEAD\b", re.IGNORECASE)
 
 def _credential(remote: Remote) -> Words:
     cure = (
-        f"give a token that may read it: PATCHYARD_CLONE_SECRETS=NAME@{remote.host}, where the"
+        f"give a token that may read it: PATCHYARD_CLONE_SECRETS=NAME@{remote.server}, where the"
         " variable NAME holds it"
     )
     return f"{remote.host} does not give that repository to who asks from here", cure
@@ -31,14 +31,18 @@ def _missing(remote: Remote) -> Words:
     if not remote.host:
         cure = "look at the path, and whether this user may read it"
         return f"there is no repository {remote.path} on this machine", cure
-    cure = "look at the address; a private one needs a credential: PATCHYARD_CLONE_SECRETS"
+    cure = "look at the address, and whether your key may read it there"
+    if remote.scheme == "https":
+        cure = "look at the address; a private one needs a credential: PATCHYARD_CLONE_SECRETS"
     return f"there is no repository {remote.path} at {remote.host}, or none that is shown", cure
 
 
 def _unknown_host_key(remote: Remote) -> Words:
+    port = "" if remote.has_usual_port else f" -p {remote.port}"
+    command = f"ssh{port} {remote.host}"
     return (
         f"the key of {remote.host} is not known here, or is another than before",
-        f"`ssh {remote.host}` shows it; once you have taken it into ~/.ssh/known_hosts it counts",
+        f"`{command}` shows it; once you have taken it into ~/.ssh/known_hosts it counts",
     )
 
 
@@ -59,7 +63,7 @@ def _redirected(remote: Remote) -> Words:
 def _certificate(remote: Remote) -> Words:
     return (
         f"the certificate of {remote.host} is not one that is trusted here",
-        "name the file with its authority: GIT_SSL_CAINFO or SSL_CERT_FILE",
+        "name the file with its authority: GIT_SSL_CAINFO, or SSL_CERT_FILE where that is not set",
     )
 
 
@@ -119,15 +123,23 @@ KNOWN: Mapping[Callable[[Remote], Words], Sequence[str]] = {
 }
 """Looked for in this order, in any case of letters."""
 WITH_CAUSE = (_away, _certificate)  # git's own words say more
+OF_CREDENTIALS = (_credential, _missing)
 CAUSES = ("fatal:", "error:", "ssh:")  # begin lines that say why
 
 
 def trouble(
-    remote: Remote, done: Finished, *, verb: str, most_bytes: int, kept: str = ""
+    remote: Remote,
+    done: Finished,
+    *,
+    verb: str,
+    most_bytes: int,
+    kept: str = "",
+    token_cure: str = "",
 ) -> PatchyardError:
     """Return the error for a git that ended with a code other than 0.
 
     `kept` is where a clone of earlier lies that could be used as it is, empty for none.
+    `token_cure` says how a server is told who asks, empty: as commands take it.
     """
     said, where = done.err.strip(), remote.host or remote.path
     details = {"verb": verb, "exit_code": done.code, "stderr": said[-4000:]}
@@ -149,6 +161,8 @@ def trouble(
         hint = "the details hold git's own words"
         return WorkFailed(f"git {verb} from {where} failed: {why}", hint=hint, details=details)
     what, cure = known(remote)
+    if known in OF_CREDENTIALS and remote.scheme == "https":
+        cure = token_cure or cure
     if known in WITH_CAUSE:
         what += f" ({why})"
     if kept:
@@ -160,4 +174,4 @@ def _says(said: str, words: str) -> bool:
     return re.search(words, said, re.IGNORECASE) is not None
 
 
-__all__ = ["CAUSES", "KNOWN", "NO_HEAD", "TOO_LARGE", "WITH_CAUSE", "trouble"]
+__all__ = ["CAUSES", "KNOWN", "NO_HEAD", "OF_CREDENTIALS", "TOO_LARGE", "WITH_CAUSE", "trouble"]

@@ -16,6 +16,7 @@ PROTOCOLS = "file:https:ssh"
 """What git may speak, as GIT_ALLOW_PROTOCOL has it (git(1))."""
 SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)(?:://|::)")
 AT_HOST = re.compile(r"(?P<user>[\w.+-]+)@(?P<host>[^\s:/@]+):(?P<path>(?!-)\S+)")
+WITHOUT_USER = re.compile(r"[\w.-]+:\S+")  # HOST:PATH, which git takes as ssh
 USER = re.compile(r"(?!-)[\w.+-]+", re.ASCII)
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 CLONED = re.compile(r"/clones/[0-9a-f]{16}/[^/]+")
@@ -43,6 +44,16 @@ class Remote:
         return f"{shown(self.host)}:{self.port}" if self.host else ""
 
     @property
+    def has_usual_port(self) -> bool:
+        """Whether the port is the one that its protocol has where none is named."""
+        return self.port == PORTS.get(self.scheme, 0)
+
+    @property
+    def server(self) -> str:
+        """As `place`, without a port that need not be named."""
+        return shown(self.host) if self.has_usual_port else self.place
+
+    @property
     def source(self) -> str:
         """What git is told to read: the folder itself where it lies on this machine."""
         return self.path if self.scheme == "file" else self.url
@@ -58,6 +69,12 @@ class Remote:
 def is_remote(text: str) -> bool:
     """Whether a text names a repository by an address, and not by a folder of this machine."""
     return SCHEME.match(text) is not None or AT_HOST.fullmatch(text) is not None
+
+
+def cure_for(place: str) -> str:
+    """Return how a repository is named, for what is neither a folder nor an address."""
+    folder = "name a folder inside a checkout"
+    return f"{folder}, or an address: {WAYS}" if WITHOUT_USER.fullmatch(place) else folder
 
 
 def looks_cloned(top: str) -> bool:
@@ -147,4 +164,13 @@ def _refused(why: str) -> UsageError:
     return UsageError(f"that repository cannot be cloned: {why}", hint=WAYS)
 
 
-__all__ = ["PORTS", "PROTOCOLS", "WAYS", "Remote", "is_remote", "looks_cloned", "remote_of"]
+__all__ = [
+    "PORTS",
+    "PROTOCOLS",
+    "WAYS",
+    "Remote",
+    "cure_for",
+    "is_remote",
+    "looks_cloned",
+    "remote_of",
+]

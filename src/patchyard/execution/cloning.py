@@ -108,7 +108,8 @@ def clone(
         words = ["clone", "--progress", "--no-local", "--template=", *depth, *branch]
         done = git.attempt(*words, "--", remote.source, str(place))
         if done.code != 0:
-            raise trouble(remote, done, verb="clone", most_bytes=MOST_BYTES)
+            cure = _token_cure(token_env)
+            raise trouble(remote, done, verb="clone", most_bytes=MOST_BYTES, token_cure=cure)
         own = Git(home=git.home, config=config, git_dir=place / ".git")
         commit = own.attempt("rev-parse", "--verify", "--quiet", "HEAD")
         is_set = not task.work_branch or _begin(own, task.work_branch)
@@ -116,6 +117,14 @@ def clone(
     branch_now = text(head.out) or task.branch  # a tag was asked for: no branch is checked out
     found = CloneResult(repo_url=task.repo_url, branch=branch_now, commit=text(commit.out))
     return found, is_set
+
+
+def _token_cure(token_env: str) -> str:
+    if token_env:
+        return f"look at the address, and whether the token that {token_env} holds may read it"
+    return (
+        "look at the address; a private one needs a token: prepare_workspace(..., token_env=NAME)"
+    )
 
 
 def _begin(git: Git, branch: str) -> bool:
