@@ -300,3 +300,25 @@ async def test_an_address_with_an_impossible_port_is_said() -> None:
         await model.complete(ASKED)
     await model.close()
     assert SECRET not in everything(caught.value)
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        "Mon, 01 Jan 99999999999 00:00:00 GMT",
+        f"{'9' * 50} Jan 2020 00:00:00",
+        f"1 Jan 2020 00:00:00 +{'9' * 20}",
+        "Mon, 99 Zzz 2020 99:99:99",
+    ],
+)
+@pytest.mark.parametrize("fmt", SPEAKERS)
+async def test_a_time_to_wait_that_is_none_is_passed_over(fmt: str, stated: str) -> None:
+    async def limiting(peer: Peer) -> None:
+        await peer.whole({"error": "slowly"}, status=429, headers={"retry-after": stated})
+
+    async with serving(limiting) as (_, url):
+        model = SPEAKERS[fmt][1](url)
+        with pytest.raises(ModelFailed, match="slow down") as caught:
+            await model.complete(ASKED)
+        await model.close()
+    assert caught.value.details["retry_after_s"] is None

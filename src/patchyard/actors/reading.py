@@ -39,6 +39,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "write_file": ("create", "create_file", "new_file", "save", "save_file", "write"),
 }
 KEPT_ANSWER = 20_000  # characters of text kept of one reply
+KEPT_NAME = 64  # characters kept of the name of a tool that there is not
 CALLS_AT_ONCE = 16  # carried out of one reply; that there were more is told back
 SAID_NOTHING = "(nothing)"  # some servers refuse a turn without any content
 COPIED = (
@@ -154,9 +155,9 @@ def _read_call(ref: str, name: str, arguments: str, *, note: str, names: Sequenc
     if known is None:
         return ReadCall(
             ref=ref,
-            name=name[:64] or "unnamed",
+            name=name[:KEPT_NAME] or "unnamed",
             arguments=parsed.arguments,
-            problem=nearest(name, names),
+            problem=nearest(name[:KEPT_NAME], names),
         )
     if any(isinstance(v, str) and _CUT.search(v) for v in (parsed.arguments or {}).values()):
         return ReadCall(ref=ref, name=known, arguments=None, problem=COPIED)

@@ -18,16 +18,17 @@ import httpx2
 from patchyard.clients.connecting import connected
 from patchyard.clients.http_trouble import FAILURES, HttpTrouble, Trouble, kind_of, shown
 from patchyard.clients.waits import Waits
-from patchyard.toolbox.wire import loaded
+from patchyard.toolbox.wire import MOST_PARTS, has_many_parts, loaded
 
-LINE_BYTES = 16 * 1024 * 1024
-BODY_BYTES = 64 * 1024 * 1024
+LINE_BYTES = 16 * 1024 * 1024  # of a line, and of one JSON document, which may have several
+BODY_BYTES = 64 * 1024 * 1024  # of all lines of one answer
 ERROR_CHARS = 2_000
 DRAIN_S = 0.5
 LONGEST_RETRY_S = 86_400  # what a service asks to wait beyond that is no answer
 AUTHORISING = ("authorization", "x-api-key")
 PORTS = {"http": 80, "https": 443}
 LAST_PORT = 65_535
+TOO_MUCH = "an answer is longer than is read"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,17 @@ class Answer:
 
     is_json: bool  # one JSON document rather than a stream of lines
     lines: AsyncIterator[bytes] = field(repr=False)
+
+    async def whole(self) -> bytes:
+        """Return the whole body, LINE_BYTES at most. Raises HttpTrouble."""
+        lines: list[bytes] = []
+        held = 0
+        async for line in self.lines:
+            held += len(line) + 1
+            if held > LINE_BYTES:
+                raise HttpTrouble(Trouble.GARBLED, TOO_MUCH)
+            lines.append(line)
+        return b"\n".join(lines)
 
 
 @dataclass(kw_only=True)
@@ -90,7 +102,7 @@ class HttpClient:
     ) -> Any:
         """Return the JSON of a GET, or of a POST when there is a body. Raises HttpTrouble."""
         async with self.ask(path, body=body, headers=headers) as answer:
-            whole = b"\n".join([line async for line in answer.lines])
+            whole = await answer.whole()
         return parsed(whole)
 
     @asynccontextmanager
@@ -235,8 +247,10 @@ class HttpClient:
 
 
 def parsed(body: bytes) -> Any:
-    """Return a body's JSON. Raises HttpTrouble."""
+    """Return a body's JSON. Raises HttpTrouble, also for more values than memory is given for."""
     try:
+        if len(body) > MOST_PARTS and has_many_parts(body, body.decode()):
+            raise HttpTrouble(Trouble.GARBLED, f"the answer has more than {MOST_PARTS:,} values")
         return loaded(body)
     except ValueError as error:
         shown = body[:200].decode("utf-8", "replace")
@@ -265,10 +279,19 @@ def _seconds(text: str) -> float | None:
     except ValueError:
         try:
             value = parsedate_to_datetime(text).timestamp() - time.time()
-        except ValueError:
+        except (ValueError, OverflowError):  # a year, an hour or a zone that no date has
             return None
         value = float(round(max(value, 0.0)))
     return value if 0 <= value < LONGEST_RETRY_S else None
 
 
-__all__ = ["Answer", "HttpClient", "HttpTrouble", "Trouble", "Waits", "parsed"]
+__all__ = [
+    "LINE_BYTES",
+    "TOO_MUCH",
+    "Answer",
+    "HttpClient",
+    "HttpTrouble",
+    "Trouble",
+    "Waits",
+    "parsed",
+]

@@ -23,6 +23,9 @@ CHARACTERS_PER_TOKEN = 8  # more than any tokenizer needs, so the cap never cuts
 DEFAULT_TOKENS = 32_768
 MOST_THOUGHT = 400_000  # characters that are kept of what one answer was thought of
 ABSURD = 8  # times what sizes say: no tokenizer takes that many tokens
+LEAST_CALL = 32  # characters that a call counts for beside its own: all take more than 4 tokens
+LONGEST_NAME = 200  # characters kept of the name of a tool, or that a provider gives its model
+LONGEST_ID = 200  # characters kept of the id of a call
 
 
 class Enough(Exception):
@@ -49,7 +52,10 @@ class Assembly:
     told: dict[str, Any] = field(default_factory=dict)  # said so far of what it took, as it came
     _text: list[str] = field(default_factory=list)
     _calls: dict[int, _CallPieces] = field(default_factory=dict)
+    _last: int = -1  # the highest place of a call
     _thoughts: dict[int, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+    _growing: dict[int, dict[str, list[str]]] = field(default_factory=dict)  # fields of thoughts
+    _thought: int = 0  # characters of all thoughts
     _characters: int = 0
 
     @property
@@ -66,7 +72,7 @@ class Assembly:
     def name(self, model: object) -> None:
         """Take in the name that the provider answers with, if it does."""
         if isinstance(model, str) and model:
-            self.model = model
+            self.model = model[:LONGEST_NAME]
 
     def add_text(self, text: object) -> None:
         """Take in a piece of the text; some servers give it as a list of parts."""
@@ -85,26 +91,39 @@ class Assembly:
 
     def begin_thought(self, index: object, block: Mapping[str, Any]) -> None:
         """Take in a block of thought, as it begins or whole; it is kept and given back as it is."""
-        if isinstance(index, int):
+        if isinstance(index, int) and self._has_room(json.dumps(block) + " " * LEAST_CALL):
             before = len(self._calls) + any(text.strip() for text in self._text)
             self._thoughts[index] = (before, dict(block))
+            self._growing.pop(index, None)
 
     def add_to_thought(self, index: object, name: str, piece: object) -> None:
         """Take in the next piece of a field of a thought that has begun."""
-        if isinstance(index, int) and index in self._thoughts and isinstance(piece, str):
-            block = self._thoughts[index][1]
-            block[name] = f"{block.get(name) or ''}{piece}"
+        if not (isinstance(index, int) and index in self._thoughts and isinstance(piece, str)):
+            return
+        if self._has_room(piece):
+            begun = str(self._thoughts[index][1].get(name) or "")
+            self._growing.setdefault(index, {}).setdefault(name, [begun]).append(piece)
+
+    def _has_room(self, thought: str) -> bool:
+        """Count a piece of a thought; return whether all of them together are still kept."""
+        self._thought += len(thought)
+        return self._thought <= MOST_THOUGHT
 
     def add_call(self, index: object, id_: object, function: object) -> None:
         """Take in a piece of a call; pieces of one call share their index."""
         if not isinstance(function, Mapping):
             return
-        pieces = self._calls.setdefault(self._place(index, id_), _CallPieces())
+        place = self._place(index, id_)
+        if place not in self._calls:
+            self._calls[place] = _CallPieces()
+            self._last = max(self._last, place)
+            self._characters += LEAST_CALL
+        pieces = self._calls[place]
         if isinstance(id_, str) and id_:
-            pieces.id = id_
+            pieces.id = id_[:LONGEST_ID]
         name = function.get("name")
         if isinstance(name, str) and name and name != pieces.name:
-            pieces.name += name
+            pieces.name = f"{pieces.name}{name}"[:LONGEST_NAME]
             self._characters += len(name)
         arguments = function.get("arguments")
         if isinstance(arguments, Mapping):
@@ -121,8 +140,9 @@ class Assembly:
     def _place(self, index: object, id_: object) -> int:
         if isinstance(index, int):
             return index
-        last = max(self._calls, default=-1)
-        is_new = last < 0 or (isinstance(id_, str) and id_ not in {"", self._calls[last].id})
+        last = self._last
+        said = id_[:LONGEST_ID] if isinstance(id_, str) else ""
+        is_new = last not in self._calls or said not in {"", self._calls[last].id}
         return last + 1 if is_new else last
 
     def reply(self) -> ModelReply:
@@ -150,12 +170,14 @@ class Assembly:
 
     def _kept(self, *, parts: int) -> Thoughts | None:
         """Return the thoughts that led to something; providers refuse others, and cut ones."""
+        for index, grown in self._growing.items():
+            self._thoughts[index][1].update({name: "".join(each) for name, each in grown.items()})
         blocks = tuple(
             Thought(before=before, block=json.dumps(block))
             for _, (before, block) in sorted(self._thoughts.items())
             if before < parts
         )
-        is_kept = self.maker and blocks and sum(len(one.block) for one in blocks) <= MOST_THOUGHT
+        is_kept = self.maker and blocks and self._thought <= MOST_THOUGHT
         return Thoughts(maker=self.maker, blocks=blocks) if is_kept else None
 
 

@@ -162,8 +162,7 @@ class KeyedModel(ABC):
 
     async def _receive(self, answer: Answer, assembly: Assembly) -> None:
         if answer.is_json:
-            whole = b"\n".join([line async for line in answer.lines])
-            self._take_whole(mapping(parsed(whole)), assembly)
+            self._take_whole(mapping(parsed(await answer.whole())), assembly)
             return
         try:
             async with aclosing(events_of(answer.lines)) as events:

@@ -52,6 +52,11 @@ STATUSES: Mapping[str, int] = {  # of errors that come as events of a successful
 THOUGHTS = frozenset({"redacted_thinking", "thinking"})
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")  # in the id of a call that another provider gave
 
+COUNTS = (
+    *("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+    "output_tokens",
+)  # what is read of a usage, in the order of `_usage`
+
 
 @dataclass(frozen=True, kw_only=True)
 class Manner:
@@ -240,18 +245,16 @@ def _end(data: Mapping[str, Any], usage: object, assembly: Assembly) -> None:
 
 
 def _told(usage: object) -> dict[str, Any]:
-    return {name: count for name, count in mapping(usage).items() if count is not None}
+    stated = mapping(usage)
+    return {name: stated[name] for name in COUNTS if stated.get(name) is not None}
 
 
 def _usage(stated: Mapping[str, Any]) -> Usage:
     """Return the tokens of a request; the format counts those of its cache apart."""
-    fresh, written, kept = (
-        whole_number(stated.get(f"{name}input_tokens"))
-        for name in ("", "cache_creation_", "cache_read_")
-    )
+    fresh, written, kept, said = (whole_number(stated.get(name)) for name in COUNTS)
     return Usage(
         input_tokens=fresh + written + kept,
-        output_tokens=whole_number(stated.get("output_tokens")),
+        output_tokens=said,
         cached_tokens=kept,
         written_tokens=written,
     )

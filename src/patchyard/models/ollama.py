@@ -281,7 +281,7 @@ async def _whole(answer: Answer) -> AsyncGenerator[bytes]:
         async for line in answer.lines:
             yield line
         return
-    yield b"\n".join([line async for line in answer.lines])
+    yield await answer.whole()
 
 
 def _largest_window(shown: Mapping[str, Any]) -> int | None:

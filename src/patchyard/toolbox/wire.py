@@ -182,7 +182,13 @@ def _parse(body: memoryview) -> dict[str, Any]:
 
 
 def _require_few(body: memoryview, text: str) -> None:
-    """Raise WireError for a frame of more parts than there may be, without reading them all.
+    """Raise WireError for a frame of more parts than there may be, without reading them all."""
+    if has_many_parts(body, text):
+        raise WireError("a frame of more than %d values came" % MOST_PARTS)
+
+
+def has_many_parts(body: bytes | memoryview, text: str) -> bool:
+    """Whether JSON, as bytes and as text, has more than MOST_PARTS; not all of them are read.
 
     A text without an end is one part: looked for again behind each of its quotes, it would take
     the square of its length.
@@ -191,10 +197,8 @@ def _require_few(body: memoryview, text: str) -> None:
     for start in range(0, len(body), PIECE_BYTES):
         most -= len(bytes(body[start : start + PIECE_BYTES]).translate(None, BEGINNINGS))
         if most <= MOST_PARTS:
-            return  # known at a tenth of the time or less: of most frames half are read
-    for count, _ in enumerate(PART.finditer(text)):
-        if count >= MOST_PARTS:
-            raise WireError("a frame of more than %d values came" % MOST_PARTS)
+            return False  # known at a tenth of the time or less: of most frames half are read
+    return any(count >= MOST_PARTS for count, _ in enumerate(PART.finditer(text)))
 
 
 def _finite(text: str) -> float:
@@ -237,6 +241,7 @@ __all__ = [
     "WireError",
     "dumped",
     "encode",
+    "has_many_parts",
     "is_deeper",
     "loaded",
 ]
