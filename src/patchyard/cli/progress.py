@@ -169,7 +169,8 @@ def _called(event: ToolCallRequested) -> str:
     about = next((str(value) for value in (*named, *arguments.values())), "")
     first = about.splitlines()[0] if about else ""
     where = f" in {event.site}" if event.site else ""
-    return f"  {paint('→', 'blue', to_stderr=True)} {event.name} {_cut(first, CALL_SHOWN)}{where}"
+    name = _cut(" ".join(event.name.split()), CALL_SHOWN)
+    return f"  {paint('→', 'blue', to_stderr=True)} {name} {_cut(first, CALL_SHOWN)}{where}"
 
 
 def _cut(text: str, most: int) -> str:
@@ -182,7 +183,7 @@ def _settled(event: ToolCallSettled) -> str | None:
     if event.success and event.limit is None:
         return None
     word = LIMIT if event.success else event.error or "failed"
-    return f"    {paint(word, 'yellow', to_stderr=True)} {_whole(event.message)}"
+    return f"    {paint(visible(word), 'yellow', to_stderr=True)} {_whole(event.message)}"
 
 
 def _whole(text: str) -> str:
@@ -234,7 +235,8 @@ def _asked_role(event: RoleAsked) -> str:
 
 
 def _answered(event: RoleAnswered) -> str:
-    return f"{_mark(event.role)} {f'gave no answer ({event.error})' if event.error else 'answers'}"
+    said = f"gave no answer ({visible(event.error)})" if event.error else "answers"
+    return f"{_mark(event.role)} {said}"
 
 
 def _reviewed(event: Reviewed) -> str:
@@ -327,7 +329,7 @@ def _rolled_back(event: RolledBack) -> str:
 
 
 def _mark(word: str) -> str:
-    return paint(f"{word}:", "cyan", to_stderr=True)
+    return paint(f"{visible(word)}:", "cyan", to_stderr=True)
 
 
 _LINES: Mapping[type[Event], Line] = {

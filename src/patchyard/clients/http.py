@@ -216,7 +216,7 @@ class HttpClient:
             async with aclosing(self._pieces(response)) as pieces:
                 async for piece in pieces:
                     body += piece
-                    if len(body) > ERROR_CHARS:
+                    if len(body) > 2 * ERROR_CHARS:  # a key that begins in time is there whole
                         break
         text = _without_keys(body.decode("utf-8", "replace"), response.request)[:ERROR_CHARS]
         return HttpTrouble(
@@ -253,7 +253,7 @@ def parsed(body: bytes) -> Any:
             raise HttpTrouble(Trouble.GARBLED, f"the answer has more than {MOST_PARTS:,} values")
         return loaded(body)
     except ValueError as error:
-        shown = body[:200].decode("utf-8", "replace")
+        shown = body[:ERROR_CHARS].decode("utf-8", "replace")
         raise HttpTrouble(Trouble.GARBLED, "the answer is no JSON", body=shown) from error
 
 

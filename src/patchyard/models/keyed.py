@@ -20,6 +20,7 @@ from patchyard.models.encoding import Encoded, with_thoughts, without_images
 from patchyard.models.event_streams import events_of
 from patchyard.models.listings import advised, names_in, require_listed
 from patchyard.models.troubles import NO_IMAGES, NO_TOOLS, Provider
+from patchyard.models.unrepeating import unrepeated
 
 REFUSING = (400, 404, 422)  # answers to what a model cannot do; gateways say 404
 LAST = b"[DONE]"  # with which some servers end a stream, whatever its format
@@ -103,7 +104,7 @@ class KeyedModel(ABC):
                 self.asked_at, body=self._body(request), headers=await self._authorised()
             ) as answer:
                 await self._receive(answer, assembly)
-        return assembly.reply()
+        return unrepeated(assembly.reply(), request, self._provider.key)
 
     @property
     def _maker(self) -> str:

@@ -26,6 +26,7 @@ from patchyard.domain.messages import (
 from patchyard.models.answering import Assembly, Enough, mapping, whole_number
 from patchyard.models.encoding import Encoded, body_of, object_of, to_json, without_images
 from patchyard.models.troubles import NO_TOOLS, Provider, said_by
+from patchyard.models.unrepeating import unrepeated
 
 LEAST_TOKENS = 8_192  # a window in which the smallest task with its tools fits
 WANTED_TOKENS = 32_768
@@ -117,7 +118,7 @@ class OllamaModel:
         assembly = Assembly(request=request, model=self._provider.model, on_text=on_text)
         with suppress(Enough):
             await self._patiently(lambda: self._chat(body, assembly))
-        return assembly.reply()
+        return unrepeated(assembly.reply(), request, self._provider.key)
 
     async def close(self) -> None:
         """Close the connections; the server unloads the model by itself."""
@@ -193,7 +194,7 @@ class OllamaModel:
     def _translated(self, trouble: HttpTrouble) -> ModelFailed | ModelUnavailable:
         if "more system memory" in trouble.body:
             return self._unfit(
-                said_by(trouble.body),
+                said_by(trouble.body, self._provider.key),
                 "take a smaller model, or a smaller window (`context_tokens` of the provider)",
             )
         if NO_TOOLS.search(trouble.body):

@@ -18,6 +18,7 @@ TOO_LONG = re.compile(
 )
 NO_QUOTA = re.compile(r"billing|quota", re.IGNORECASE)
 NO_CREDIT = "credit balance is too low"  # said with 400
+LONGEST_WORDS = 400  # characters of a provider's own words
 BEGINNING = 80  # characters of an answer that could not be read, as an error repeats it
 AGAIN = "nothing is lost: `agents plan resume` asks again"
 _TAGS = re.compile(r"<(style|script)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
@@ -83,7 +84,7 @@ class Provider:
                 hint=f"{self._cure(trouble)}; {AGAIN}",
                 details={"kind": str(trouble.kind), "provider": self.name},
             )
-        came = self.key.hide(" ".join(trouble.body.split())[:BEGINNING])
+        came = self.key.hide(" ".join(trouble.body.split()))[:BEGINNING]
         began = f": it begins with {came!r}" if came else ""
         return ModelFailed(
             f"{self.name}: {trouble.message}{began}",
@@ -94,7 +95,7 @@ class Provider:
 
     def told_late(self, data: Mapping[str, Any], status: int) -> ModelFailed | ModelUnavailable:
         """Return the error that came as an event of an answer that had begun well."""
-        body = json.dumps({"error": {"message": said_by(json.dumps(data))}})
+        body = json.dumps({"error": {"message": said_by(json.dumps(data), self.key)}})
         return self.translated(
             HttpTrouble(Trouble.STATUS, "an error in the answer", status=status, body=body)
         )
@@ -108,7 +109,7 @@ class Provider:
         )
 
     def _status(self, trouble: HttpTrouble, status: int) -> ModelFailed | ModelUnavailable:
-        said = self.key.hide(said_by(trouble.body))
+        said = said_by(trouble.body, self.key)
         details = {"status": status, "provider": self.name, "kind": "status"}
         if status in {401, 403}:
             return self._key_refused(said, details)
@@ -125,8 +126,9 @@ class Provider:
                 details=details | {"kind": str(Trouble.PROXY)},
             )
         if trouble.sent_on_to:
+            place = self.key.hide(trouble.sent_on_to)[:LONGEST_WORDS]
             return ModelUnavailable(
-                f"{self.name} sends on to {trouble.sent_on_to}, which is not followed",
+                f"{self.name} sends on to {place}, which is not followed",
                 hint=f"write the new address as `base_url` of {self.name}, if you trust it",
                 details=details | {"kind": "redirected"},
             )
@@ -196,8 +198,11 @@ def _is_out_of_money(trouble: HttpTrouble, status: int) -> bool:
     return trouble.retry_after_s is None and bool(NO_QUOTA.search(trouble.body))
 
 
-def said_by(body: str) -> str:
-    """Return the provider's own words out of an error's body, one line, shortened."""
+def said_by(body: str, key: Key) -> str:
+    """Return the provider's own words out of an error's body, one line, shortened.
+
+    The key is taken out first: cut off in its middle, it would not be known any more.
+    """
     try:
         data = loaded(body)
     except ValueError:
@@ -208,7 +213,7 @@ def said_by(body: str) -> str:
         words = inner if isinstance(inner, str) else body
         if isinstance(inner, dict) and isinstance(inner.get("message"), str):
             words = inner["message"]
-    return " ".join(words.split())[:400] or "no reason given"
+    return key.hide(" ".join(words.split()))[:LONGEST_WORDS] or "no reason given"
 
 
 __all__ = ["AGAIN", "NO_IMAGES", "NO_TOOLS", "Provider", "said_by"]
