@@ -17,6 +17,7 @@ from patchyard.clients.remote_trouble import trouble
 from patchyard.clients.scratch import scratch
 from patchyard.domain.errors import UsageError
 from patchyard.domain.remotes import Remote, remote_of
+from patchyard.execution.arguments import TEXT, require
 
 CLONE_TIMEOUT_S = 300.0  # D+: WORKSPACE_PREPARATION_TIMEOUT
 MOST_BYTES = 64 * 1024**3  # of one file that a clone writes, such as its pack
@@ -47,6 +48,9 @@ class CloneResult:
 
 def require_source(task: TaskConfig) -> Remote:
     """Return where to clone from. Raises UsageError for what must not be asked of git."""
+    for name in ("repo_url", "branch", "work_branch"):
+        require(f"TaskConfig.{name}", getattr(task, name), TEXT)
+    require("TaskConfig.depth", task.depth, (int, type(None)))
     url = task.repo_url
     if url.startswith("/"):
         url = f"file://{quote(url, errors='surrogateescape')}"

@@ -15,6 +15,7 @@ from patchyard.contracts.environment import Environment
 from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Mount
 from patchyard.domain.errors import UnknownName
 from patchyard.environments.mock import Dice, MockEnvironment, Trouble, trouble_from
+from patchyard.execution.arguments import OPTIONAL_TEXT, PATH, require
 from patchyard.execution.executor import ToolExecutor
 from patchyard.execution.mocking import MockToolExecutor, MockWorkspaceManager, slow
 from patchyard.execution.owned import OwnedFiles
@@ -43,6 +44,7 @@ def mode_of(text: str | None, environ: Mapping[str, str]) -> Mode:
 
     Raises UnknownName, also for one that this version has not.
     """
+    require("mode", text, OPTIONAL_TEXT)
     name = (text or environ.get(MODE_VARIABLE) or Mode.LOCAL).strip().lower()
     if name not in set(Mode):
         raise UnknownName.among("mode", name, [Mode.LOCAL, Mode.MOCK])
@@ -74,6 +76,7 @@ def create_tool_executor(
     state folder of somebody else.
     """
     require_task_id(task_id)
+    require("workspace_path", workspace_path, PATH)
     chosen = mode_of(mode, os.environ)
     path = os.path.abspath(workspace_path)  # noqa: PTH100 - links stay as they are named
     if chosen == Mode.MOCK:

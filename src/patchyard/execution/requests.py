@@ -14,6 +14,7 @@ from patchyard.domain.limit_settings import LimitSettings
 from patchyard.domain.model_names import split_name
 from patchyard.domain.role import Output, Role
 from patchyard.domain.role_policy import checked_role
+from patchyard.execution.arguments import require
 from patchyard.execution.providers import ConfiguredProvider, with_provider
 from patchyard.execution.sandboxing import SandboxConfig, asked_sandbox
 from patchyard.intake import Asked
@@ -126,6 +127,8 @@ def require_request(request: object) -> None:
             hint=f"write {REQUEST}(task='...')",
         )
     _require_types(request, REQUEST)
+    for name in ("usd", "tokens", "steps", "seconds"):
+        require(f"{REQUEST}.{name}", getattr(request, name), (int, float, type(None)))
     if isinstance(request.task, Task):
         _require_types(request.task, "Task")
     if not isinstance(request.variables, Mapping):

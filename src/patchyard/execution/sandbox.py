@@ -16,6 +16,13 @@ from patchyard.domain.environment import EnvironmentSpec, Mount
 from patchyard.domain.errors import GuardRefused, Unavailable, UsageError, WorkFailed
 from patchyard.domain.faults import Fault, unplaced
 from patchyard.domain.network_settings import NetworkSettings
+from patchyard.execution.arguments import (
+    PATH,
+    TEXT,
+    require,
+    require_each,
+    require_variables,
+)
 from patchyard.execution.copying import CopyRefused, CopyResult, copy_in, copy_out
 from patchyard.execution.executor import COMMAND_TIMEOUT_S, ToolExecutor
 from patchyard.execution.outcomes import CommandResult, Outcome, failed
@@ -56,6 +63,8 @@ class ExecutionSandbox:
     """
 
     def __init__(self, config: SandboxConfig | None = None) -> None:
+        if config is not None:
+            require("the sandbox's configuration", config, (SandboxConfig,))
         self._config = config or SandboxConfig()
         self._place: Place | None = None
         self._tools: ToolExecutor | None = None
@@ -65,6 +74,8 @@ class ExecutionSandbox:
         """Start the environment; one that runs already stays. Leaves nothing when it cannot."""
         if self._place is not None:
             return
+        if config is not None:
+            require("the sandbox's configuration", config, (SandboxConfig,))
         self._config = config or self._config
         kind = kind_for(self._config)
         if kind in IN_CONTAINERS and not self._config.image:
@@ -133,8 +144,12 @@ class ExecutionSandbox:
         return self._place, self._tools
 
     async def execute_command(self, command: Command | str) -> CommandResult:
-        """Run a command; a line is the shell's, words are none's."""
+        """Run a command; a line is the shell's, words are none's. Raises UsageError for others."""
+        require("a command", command, (str, Command))
         wanted = Command(line=command) if isinstance(command, str) else command
+        require("Command.line", wanted.line, (str, tuple, list))
+        require_each("Command.line", wanted.line, TEXT)
+        require_variables("Command.env", wanted.env)
         line = wanted.line if isinstance(wanted.line, str) else shlex.join(wanted.line)
         return await self.tools.execute_command(
             line,
@@ -152,6 +167,10 @@ class ExecutionSandbox:
         Links and special files are left out and named. Raises UsageError for any other pair.
         """
         place = self._ready[0]
+        for name, value in (("source", source), ("dest", dest)):
+            require(name, value, (*PATH, Inside))
+            if isinstance(value, Inside):
+                require(f"Inside of {name}", value.path, TEXT)
         try:
             if isinstance(dest, Inside) and not isinstance(source, Inside):
                 return await copy_in(place.call, Path(source), dest.path)

@@ -15,6 +15,7 @@ from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault, unplaced
 from patchyard.domain.network_settings import NetworkSettings, network_of
 from patchyard.domain.resource import CONTAINER_INSTANCE, SSH_HOST, VM_IMAGE, Resource
+from patchyard.execution.arguments import require_sandbox
 from patchyard.intake import Asked
 from patchyard.intake_network import HOST_HINT
 
@@ -50,6 +51,7 @@ class SandboxConfig:
 
 def kind_for(config: SandboxConfig) -> ExecutionEnvironment:
     """Return the kind, when what is said beside it fits. Raises UnknownName, UsageError."""
+    require_sandbox(RECORD, config)
     kind = parse_kind(config.kind)
     if config.image and kind not in OF_IMAGES:
         raise UsageError(f"{kind} takes no image, and {RECORD}.image is {config.image}", hint=OUT)

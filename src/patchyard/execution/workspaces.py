@@ -25,6 +25,7 @@ from patchyard.domain.environment import IN_PLACE, EnvironmentSpec, Mount
 from patchyard.domain.errors import EnvironmentBroken, PatchyardError, UnknownName, UsageError
 from patchyard.domain.retention import owner_of
 from patchyard.engine.answers import whole
+from patchyard.execution.arguments import TEXT, require
 from patchyard.execution.cloning import CloneResult, TaskConfig, clone, give_to, require_clonable
 from patchyard.execution.executor import ToolExecutor
 from patchyard.execution.outcomes import Outcome, failed
@@ -62,6 +63,7 @@ class Health(Outcome):
 
 def require_task_id(task_id: str) -> str:
     """Return a task's id that can name a folder. Raises UsageError."""
+    require("task_id", task_id, TEXT)
     if TASK_ID.fullmatch(task_id) is None or ".." in task_id:
         raise UsageError(
             f"{task_id[:200]!r} is no task id",
@@ -118,7 +120,10 @@ class WorkspaceManager:
         process that holds a git token (D19): the https host of `repo_url` is told it, no other one,
         and neither the workspace nor what is said here holds it.
         """
+        named = f"prepare {getattr(task, 'id', 'a workspace')}"
         try:
+            require("task", task, (TaskConfig,))
+            require("token_env", token_env, TEXT)
             place = self._place(task.id)
             token_credential(require_clonable(task), token_env, self._environ)
             await self._simulated("prepare")
@@ -127,7 +132,7 @@ class WorkspaceManager:
                 made = asyncio.to_thread(self._prepare, task, place, token_env)
                 cloned, is_set = await whole(made)
         except (PatchyardError, OSError) as error:
-            return failed(PreparedWorkspace, f"prepare {task.id}", error)
+            return failed(PreparedWorkspace, named, error)
         return PreparedWorkspace(
             success=True,
             message=f"prepared {place}",
