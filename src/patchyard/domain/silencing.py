@@ -22,6 +22,8 @@ _WORDS = re.compile(
     # which tests a runner finds, and what it makes of them
     r"|\bdef (?:load_tests|pytest_\w+)\b|\bcollect_ignore|\bpytest(?:mark|_plugins)\b"
     r"|\b__test__\s*=\s*False|\b__unittest_(?:skip|expecting_failure)__"
+    # who runs the tests (Django), and a runner or an assertion of the product's own (Elixir, Rust)
+    r"|\bTEST_RUNNER\b|\bdefmodule\s+ExUnit\b|\bmacro_rules!\s*(?:debug_)?assert(?:_eq|_ne)?\b"
     # the end of a process as if all were well, and the insides of a runner
     r"|\b(?:_exit|_Exit|quick_exit|reallyExit)\b|\bos\.(?:exec\w+\(|kill\(\s*os\.getpid)"
     r"|\bsys\.exit\((?:0|None|False)?\)|\bfrom sys import [^#]{0,200}\bexit\b"
