@@ -6,6 +6,7 @@ from inspect import getdoc
 from typing import Any
 
 from patchyard.cli.offering import Offered, translating
+from patchyard.cli.streams import Answers, Requests, taken_over
 from patchyard.domain.errors import EnvironmentUnavailable, UnknownName
 
 INSTRUCTIONS = (
@@ -21,6 +22,7 @@ def server_of(tools: Mapping[str, Offered]) -> Any:
         from mcp.server.mcpserver import MCPServer  # noqa: PLC0415 - only where it is one
         from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - likewise
         from mcp.server.mcpserver.tools import Tool  # noqa: PLC0415 - likewise
+        from mcp.server.stdio import stdio_server  # noqa: PLC0415 - likewise
         from pydantic import ValidationError  # noqa: PLC0415 - comes with it
     except ImportError as error:
         missing = "the MCP library is not installed"
@@ -43,6 +45,19 @@ def server_of(tools: Mapping[str, Offered]) -> Any:
                     raise ToolError(f"{self.name}: {wrong_types(said)}") from error
                 raise
 
+    class Bounded(MCPServer):
+        """A server whose client can neither fill the memory nor go without an answer."""
+
+        async def run_stdio_async(self) -> None:
+            with taken_over() as (source, target):
+                answers = Answers(target)
+                requests: Any = Requests(source, answers)
+                said: Any = answers
+                async with stdio_server(stdin=requests, stdout=said) as (reading, writing):
+                    server = self._lowlevel_server
+                    options = server.create_initialization_options()
+                    await server.run(reading, writing, options)
+
     strict = []
     for name, tool in tools.items():
         made = Strict.from_function(
@@ -50,7 +65,7 @@ def server_of(tools: Mapping[str, Offered]) -> Any:
         )
         made.parameters["additionalProperties"] = False
         strict.append(made)
-    return MCPServer(
+    return Bounded(
         "patchyard",
         version=version("patchyard"),
         instructions=INSTRUCTIONS,
