@@ -78,6 +78,10 @@ class Replica:
         await whole(asyncio.to_thread(self._home.close))
         self.room.close()
 
+    async def rest(self) -> None:
+        """Take little memory until the next exchange."""
+        await whole(asyncio.to_thread(self._home.rest))
+
     async def recover(self, *, takes_home: bool) -> bool:
         """Make both equal, whatever happened before; return whether something runs there.
 
@@ -123,11 +127,7 @@ class Replica:
         wanted = await self._send(changed, with_content=False)
         if wanted:
             await self._send({path: changed[path] for path in wanted}, with_content=True)
-        folders = [
-            self._row(path, record.entry)
-            for path, record in changed.items()
-            if record.entry.kind == FOLDER
-        ]
+        folders = [self._row(p, r.entry) for p, r in changed.items() if r.entry.kind == FOLDER]
         for start in range(0, len(folders), BATCH_ROWS):
             await self._ask("replica_put", {"folders": folders[start : start + BATCH_ROWS]})
 

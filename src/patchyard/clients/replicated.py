@@ -60,6 +60,14 @@ class ReplicatedToolbox(ForwardingToolbox):
         on_output: OnOutput | None = None,
     ) -> Mapping[str, Any]:
         """Run `op` once with all files in place; see the contract."""
+        result = await self._called(call_id, op, args, on_output)
+        async with self._lock:
+            await self._replica.rest()
+        return result
+
+    async def _called(
+        self, call_id: str, op: str, args: Mapping[str, Any], on_output: OnOutput | None
+    ) -> Mapping[str, Any]:
         if op not in ELSEWHERE:
             await self._bring_in()
         if op in READING:
