@@ -351,3 +351,23 @@ async def test_a_connection_that_always_breaks_is_given_up(
     await toolbox.close()
     for each in lines.made:
         await each.close()
+
+
+async def test_after_a_call_the_records_of_a_large_tree_rest(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "MANY", 0)
+    home = at_home(pair.home)
+    replica = Replica(pair.listened, home, pair.mapping, tenure=kept(pair.home))
+    toolbox = ReplicatedToolbox(pair.listened, replica, takes_home=True)
+    try:
+        await toolbox.recover()
+        for number in range(3):
+            command = {"command": f"echo {number} > a; echo x > b{number}"}
+            await toolbox.call(str(number), "execute_command", command)
+            assert not home.is_large  # packed
+        assert (pair.home / "a").read_text() == "2\n"
+        assert set(home.agreed) == {"a", "b0", "b1", "b2"}
+        assert home.is_large
+    finally:
+        await toolbox.close()

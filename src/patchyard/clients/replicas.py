@@ -80,7 +80,8 @@ class Replica:
 
     async def rest(self) -> None:
         """Take little memory until the next exchange."""
-        await whole(asyncio.to_thread(self._home.rest))
+        if self._home.is_large:
+            await whole(asyncio.to_thread(self._home.rest))
 
     async def recover(self, *, takes_home: bool) -> bool:
         """Make both equal, whatever happened before; return whether something runs there.

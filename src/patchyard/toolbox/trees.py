@@ -110,10 +110,15 @@ class _Agreed:
                         self._records[path] = Record(Entry(*entry), *more)
         return self._records
 
+    @property
+    def is_large(self) -> bool:
+        """Whether more than MANY records are not packed."""
+        return len(self._records) > MANY
+
     def pack(self) -> None:
         """Pack the records where there are more than MANY."""
         records = self._records
-        if len(records) <= MANY:
+        if not self.is_large:
             return
         packer, rows = zlib.compressobj(1), []
         while records:
@@ -159,6 +164,11 @@ class Tree(Footing):
     def agreed(self) -> dict[Path, Record]:
         """The records by path, to read and to change; unpacked where they rest."""
         return self._agreed.records()
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its records are many, and not packed."""
+        return self._agreed.is_large
 
     def rest(self) -> None:
         """Hold the records of a large tree packed until they are asked for."""
