@@ -17,6 +17,13 @@ def test_reads_a_file_as_it_is(tools: Operations) -> None:
     assert result["started"] <= result["ended"]
 
 
+def test_the_time_of_a_call_holds_the_times_of_what_it_wrote(tools: Operations) -> None:
+    path = tools.workspace / "a.txt"
+    for number in range(50):  # kernels stamp finely what was looked at since it last changed
+        result = tools.run("write_file", path="a.txt", content=f"{number}\n")
+        assert result["started"] <= path.stat().st_ctime <= result["ended"]
+
+
 def test_an_empty_file_has_no_lines(tools: Operations) -> None:
     (tools.workspace / "empty").touch()
     result = tools.run("read_file", path="empty")

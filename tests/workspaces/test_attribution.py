@@ -7,9 +7,10 @@ import pytest
 
 from patchyard.contracts.workspace import CallWindow
 from patchyard.domain.changeset import Change, ChangeStatus
-from patchyard.workspaces.attribution import TICK_S, attribute
+from patchyard.workspaces.attribution import attribute
 
-T = 1000.0  # a moment; ticks of the clock follow each other in TICK_S
+T = 1000.0  # a moment
+TICK_S = 0.01  # between two ticks of the clock
 
 
 def command(call_id: str, first: float, last: float) -> CallWindow:
@@ -63,6 +64,9 @@ def test_calls_of_one_tick_are_told_apart_by_what_they_name() -> None:
         pytest.param(5, [tool("t", 0, 0, "f"), command("c", 3, 9)], "c", id="changed after it"),
         pytest.param(2, [tool("t", 0, 2, "f"), command("c", 2, 9)], "t", id="may be of it"),
         pytest.param(
+            2.3, [tool("t", 0, 2.4, "f"), command("c", 2, 9)], "t", id="the next tick came late"
+        ),
+        pytest.param(
             5,
             [tool("t", 0, 0, "f"), command("c", 3, 5), command("d", 5, 9)],
             None,
@@ -91,8 +95,8 @@ def test_calls_of_one_tick_are_told_apart_by_what_they_name() -> None:
         pytest.param(5, [tool("t", 0, 9, "g")], None, id="a tool that names another"),
         pytest.param(4, [command("c", 0, 5), command("d", 6, 9)], "c", id="in one window"),
         pytest.param(5, [command("c", 0, 5), command("d", 5, 9)], None, id="in two"),
-        pytest.param(5.5, [command("c", 0, 5), command("d", 5, 9)], None, id="within a tick"),
-        pytest.param(6, [command("c", 0, 5.5), command("d", 6, 9)], "d", id="the first was over"),
+        pytest.param(5.5, [command("c", 0, 5.6), command("d", 5, 9)], None, id="within a tick"),
+        pytest.param(5.5, [command("c", 0, 5.4), command("d", 5, 9)], "d", id="the first was over"),
         pytest.param(
             6, [command("c", 0, 5.5), tool("t", 6, 6)], "c", id="just after, within the slack"
         ),

@@ -24,9 +24,11 @@ class WorkspaceRef:
 
 @dataclass(frozen=True, kw_only=True)
 class CallWindow:
-    """When a call ran, in seconds of CLOCK_REALTIME_COARSE; attributes changes to calls.
+    """When a call ran, in seconds of the epoch; attributes changes to calls.
 
-    Zeros where that is not known: such a call made only what it names.
+    It starts at CLOCK_REALTIME_COARSE and ends at CLOCK_REALTIME: no file that the call wrote has a
+    time outside, also where the kernel stamps finer than its ticks. Zeros where that is not known:
+    such a call made only what it names.
     """
 
     call_id: str

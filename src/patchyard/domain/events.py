@@ -180,7 +180,7 @@ class ToolCallSettled:
     error: str | None = None
     data: Body = field(default_factory=Body)
     started: float = 0.0  # CLOCK_REALTIME_COARSE inside, seconds
-    ended: float = 0.0
+    ended: float = 0.0  # CLOCK_REALTIME inside; by 0.6.0 and earlier CLOCK_REALTIME_COARSE
     paths: tuple[str, ...] = ()  # what a file tool says it wrote
     is_reattached: bool = False
     usage: Usage | None = None  # None: nobody could say

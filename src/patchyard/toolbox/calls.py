@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 KEPT_BYTES = 64 * 1024 * 1024
 KEPT_IDS = 100_000
-CLOCK_REALTIME_COARSE = 5  # linux/time.h; the clock that file times come from
+CLOCK_REALTIME_COARSE = 5  # linux/time.h; file times come from it, or are finer and later
 GROUPS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 """Where a container sees its own group, with version 2 and with version 1; cgroups(7)."""
 
@@ -36,7 +36,7 @@ IN_MEMORY = ("/dev/shm", "/home", "/home/agent", "/home/patchyard-agent", "/tmp"
 
 
 def coarse_time() -> float:
-    """Return the time as the kernel stamps files with it."""
+    """Return the earliest time with which the kernel stamps files now: that of its last tick."""
     return time.clock_gettime(CLOCK_REALTIME_COARSE)
 
 
@@ -106,7 +106,7 @@ class Call:
             return
         self.is_over = True
         result["started"] = self._started
-        result["ended"] = coarse_time()
+        result["ended"] = time.time()
         killed = self._count() - self._first if self._count else 0
         if killed:
             result["killed_for_memory"] = killed
@@ -120,7 +120,7 @@ class Call:
     def fail(self, result: dict[str, Any]) -> None:
         """Tell a failure of this toolbox in place of a result that never comes."""
         self.is_over = True
-        self._tell({"paths": [], "started": self._started, "ended": coarse_time(), **result})
+        self._tell({"paths": [], "started": self._started, "ended": time.time(), **result})
         if self.running is not None:
             self.running.kill(result["error"])
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from patchyard.contracts.workspace import CallWindow
 from patchyard.domain.changeset import Change
 
-TICK_S = 0.01  # CONFIG_HZ=100: a file's time may be finer than the windows' coarse clock
 SLACK_S = 0.02  # where the files are dated by another clock: a host's beside a guest's
 
 
@@ -45,11 +44,8 @@ class _Calls:
 
     def __init__(self, windows: Sequence[CallWindow]) -> None:
         self._naming = {path: window for window in windows for path in window.paths}
-        timed = [window for window in windows if window.ended > 0]
-        self._starts = sorted(window.started for window in timed)
-        self._open = sorted(
-            (window for window in timed if window.is_open), key=lambda window: window.started
-        )
+        timed = (window for window in windows if window.ended > 0 and window.is_open)
+        self._open = sorted(timed, key=lambda window: window.started)
         self._open_starts = [window.started for window in self._open]
         ends = (window.ended for window in self._open)
         self._latest_ends = list(itertools.accumulate(ends, max))
@@ -79,7 +75,7 @@ class _Calls:
         if at is None:
             return None
         floor = 0.0 if named is None else named.ended
-        call_id = _sole([each for each in self._close(at) if each.started >= floor])
+        call_id = _sole([each for each in self._around(at) if each.started >= floor])
         if call_id is not None and not any((each, call_id) in marks for each in _above(path)):
             return call_id
         first = bisect.bisect_left(self._open_starts, floor)
@@ -88,20 +84,14 @@ class _Calls:
 
     def _fitting(self, at: float) -> Sequence[CallWindow]:
         """Return the calls that may write anywhere and may have done so at that moment."""
-        return self._close(at) or list(self._around(at, before=SLACK_S, after=SLACK_S))
+        return list(self._around(at)) or list(self._around(at, SLACK_S))
 
-    def _close(self, at: float) -> Sequence[CallWindow]:
-        """Return those whose windows hold `at`, or nearly so while no other call had begun."""
-        begun = bisect.bisect_right(self._starts, at)
-        last = self._starts[begun - 1] if begun else 0.0
-        return [each for each in self._around(at, after=TICK_S) if each.ended >= last]
-
-    def _around(self, at: float, *, before: float = 0.0, after: float) -> Iterator[CallWindow]:
-        """Yield those that began by `at + before` and ended no earlier than `at - after`."""
-        index = bisect.bisect_right(self._open_starts, at + before)
-        while index and self._latest_ends[index - 1] >= at - after:
+    def _around(self, at: float, slack: float = 0.0) -> Iterator[CallWindow]:
+        """Yield those whose windows hold `at`, or miss it by no more than `slack`, in seconds."""
+        index = bisect.bisect_right(self._open_starts, at + slack)
+        while index and self._latest_ends[index - 1] >= at - slack:
             index -= 1
-            if self._open[index].ended >= at - after:
+            if self._open[index].ended >= at - slack:
                 yield self._open[index]
 
 
@@ -127,4 +117,4 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-__all__ = ["SLACK_S", "TICK_S", "attribute"]
+__all__ = ["SLACK_S", "attribute"]
