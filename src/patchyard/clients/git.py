@@ -3,6 +3,7 @@
 Blocking: callers run it in a worker thread. Knows no repository layout and no plan.
 """
 
+import contextlib
 import os
 import subprocess
 import tempfile
@@ -156,10 +157,22 @@ class Git:
         when the time is over or the folder to run in is gone, CancelledError where an interrupt
         ended it.
         """
+        return self._attempted(arguments, stdin=stdin, cwd=cwd, timeout_s=timeout_s)
+
+    def _attempted(
+        self,
+        arguments: Sequence[str],
+        *,
+        stdin: bytes | int = b"",
+        stdout: int = subprocess.PIPE,
+        cwd: Path | None = None,
+        timeout_s: float = 600.0,
+    ) -> Finished:
         try:
             done = completed(
                 self.command(arguments),
                 stdin=stdin,
+                stdout=stdout,
                 timeout_s=timeout_s,
                 patience_s=WRITING_S if self.held else READING_S,
                 cwd=cwd or self.home,
@@ -231,6 +244,19 @@ class Git:
         if done.code != 0:
             raise failure(arguments, done.code, done.err)
         return done.out
+
+    @contextlib.contextmanager
+    def output(self, *arguments: str) -> Iterator[IO[bytes]]:
+        """Run git and yield a file of its standard output, which none holds in memory.
+
+        Raises as `run`.
+        """
+        with tempfile.TemporaryFile(dir=self.home.parent) as file:
+            done = self._attempted(arguments, stdout=file.fileno())
+            if done.code != 0:
+                raise failure(arguments, done.code, done.err)
+            file.seek(0)
+            yield file
 
 
 def no_git() -> Unavailable:

@@ -42,11 +42,18 @@ INTERRUPTS = Interrupts()
 
 
 def completed(
-    words: Sequence[str], *, stdin: bytes | int, timeout_s: float, patience_s: float, **how: Any
+    words: Sequence[str],
+    *,
+    stdin: bytes | int,
+    timeout_s: float,
+    patience_s: float,
+    stdout: int = subprocess.PIPE,
+    **how: Any,
 ) -> "subprocess.CompletedProcess[bytes]":
     """Run a program in a group of its own and return what it said; blocking.
 
-    `stdin` is what it reads, or an open file of that. `patience_s` is how long it may still run
+    `stdin` is what it reads, or an open file of that; `stdout` an open file for what it says, in
+    place of returning that. `patience_s` is how long it may still run
     once an interrupt has come; `how` is for Popen.
     Raises OSError, TimeoutExpired after `timeout_s`, CancelledError after an interrupt.
     """
@@ -56,7 +63,7 @@ def completed(
         subprocess.Popen(
             words,
             stdin=source,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.PIPE,
             process_group=0,  # Ctrl-C is for us
             **how,
@@ -70,7 +77,7 @@ def completed(
             raise
         finally:
             INTERRUPTS.groups.discard(process.pid)
-    return subprocess.CompletedProcess(words, process.returncode, out, err)
+    return subprocess.CompletedProcess(words, process.returncode, out or b"", err)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from patchyard.clients.git import Git
 from patchyard.domain.changeset import Change, ChangeStatus
 from patchyard.workspaces.conversions import sizes_of
 from patchyard.workspaces.patch_pieces import renames
-from patchyard.workspaces.store import parts
+from patchyard.workspaces.store import parts_in
 
 MOST_WORDS = 1000  # held once
 LETTERS = {
@@ -33,24 +33,25 @@ def compare(git: Git, before: str, after: str) -> list[Change]:
 
 
 def _compared(git: Git, word: str, before: str, after: str) -> list[Change]:
-    out = git.streaming().run(
+    comparing = git.streaming().output(
         "diff-tree", "-r", "-z", word, "--raw", "--numstat", "--no-abbrev", "--no-ext-diff",
         "--no-textconv", before, after,
     )  # fmt: skip
     changes: dict[str, Change] = {}
-    fields, words = parts(out), dict[str, str]()
-    for head in fields:
-        if head.startswith(":"):
-            if len(words) > MOST_WORDS:
-                words.clear()
-            change = _raw(head, fields, words)
-            changes[change.path] = change
-        else:
-            added, removed, path = head.split("\t", 2)
-            if not path:
-                next(fields)
-                path = next(fields)
-            changes[path] = _counted(changes[path], added, removed)
+    with comparing as out:
+        fields, words = parts_in(out), dict[str, str]()
+        for head in fields:
+            if head.startswith(":"):
+                if len(words) > MOST_WORDS:
+                    words.clear()
+                change = _raw(head, fields, words)
+                changes[change.path] = change
+            else:
+                added, removed, path = head.split("\t", 2)
+                if not path:
+                    next(fields)
+                    path = next(fields)
+                changes[path] = _counted(changes[path], added, removed)
     return [changes.pop(path) for path in sorted(changes)]
 
 

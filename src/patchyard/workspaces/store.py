@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import IO
 
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit, stand_in
 from patchyard.clients.git import STREAMING, Git, text
@@ -28,6 +29,7 @@ UPLOADING = " ".join(
     ("git", *(f"-c {key}={value}" for key, value in STREAMING.items()), "upload-pack")
 )
 MAX_BORROWED = 16  # a history that borrows from more is fetched whole
+PIECE_BYTES = 256 * 1024  # of output in a file, read at once
 
 
 class Store:
@@ -242,6 +244,16 @@ def fields(output: bytes) -> Iterator[bytes]:
         start = end + 1
 
 
+def parts_in(output: IO[bytes]) -> Iterator[str]:
+    """As `parts`, of what lies in a file."""
+    rest = b""
+    while piece := output.read(PIECE_BYTES):
+        *whole, rest = (rest + piece).split(b"\0")
+        yield from map(os.fsdecode, filter(None, whole))
+    if rest:
+        yield os.fsdecode(rest)
+
+
 __all__ = [
     "DAMAGED",
     "Store",
@@ -250,6 +262,7 @@ __all__ = [
     "init",
     "listed_entries",
     "parts",
+    "parts_in",
     "store_shelf",
     "write_whole",
 ]
