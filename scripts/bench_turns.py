@@ -20,7 +20,9 @@ from tree import ROOT
 
 __all__ = ["Pair", "figures", "main", "pairs", "taken"]
 
-ROW = re.compile(r"(?P<label>\S.*\S) +(?P<figure>[\d.]+(?:e[+-]?\d+)?) (?P<unit>\S+) +(?:-|[\d.])")
+ROW = re.compile(
+    r"(?P<label>\S.*\S) +(?P<figure>-?[\d.]+(?:e[+-]?\d+)?) (?P<unit>\S+) +(?:-|[\d.])"
+)
 
 Figures = Mapping[str, tuple[float, str]]  # figure and unit by label
 
