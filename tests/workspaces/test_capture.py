@@ -15,7 +15,7 @@ from patchyard.workspaces.layers import LayerCache
 
 pytestmark = pytest.mark.anyio
 
-COARSE = 5  # CLOCK_REALTIME_COARSE, which the time module does not name
+COARSE = 5  # CLOCK_REALTIME_COARSE, which the time module does not name; calls begin on it
 
 
 @pytest.mark.parametrize("is_made_anew", [False, True])
@@ -294,18 +294,18 @@ async def test_changes_name_the_call_that_made_them(lab: Lab) -> None:
 
     before = tick()
     (root / "a.txt").write_text("1\n")
-    first = CallWindow(call_id="c1", started=before, ended=clock())
+    first = CallWindow(call_id="c1", started=before, ended=time.time())
     before = tick()
     (root / "d/b.txt").unlink()
-    second = CallWindow(call_id="c2", started=before, ended=clock())
+    second = CallWindow(call_id="c2", started=before, ended=time.time())
     before = tick()
     for name in ("n1", "n2", "n3"):
         (root / name).write_text(f"{name}\n")
     at_once = [
-        CallWindow(call_id=name, started=before, ended=clock(), paths=(name,), is_open=False)
+        CallWindow(call_id=name, started=before, ended=time.time(), paths=(name,), is_open=False)
         for name in ("n1", "n2", "n3")
     ]
-    looking = CallWindow(call_id="c3", started=before, ended=clock(), is_open=False)
+    looking = CallWindow(call_id="c3", started=before, ended=time.time(), is_open=False)
 
     windows = [first, second, *at_once, looking]
     changeset = await lab.workspaces.capture(base, ref, windows=windows)

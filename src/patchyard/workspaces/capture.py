@@ -33,12 +33,12 @@ from patchyard.domain.protected import protection
 from patchyard.domain.tree_names import TreeNames
 from patchyard.workspaces.attribution import attribute
 from patchyard.workspaces.comparison import compare
+from patchyard.workspaces.put_entries import PutEntries
 from patchyard.workspaces.sight import Sight, Touched, Tracked
 from patchyard.workspaces.treelinks import links_of
 
 SMALL_BYTES = 4 * 1024 * 1024
 MANIFEST_BYTES = 1_000_000  # a larger manifest is looked at by a person
-_LACKING = object()
 OWN_XATTRS = ("trusted.overlay.", "user.overlay.", "security.selinux", "system.posix_acl_")
 
 
@@ -54,8 +54,7 @@ class Capture:
     max_file_bytes: int = 4 * 1024**3
     is_stopped: Callable[[], bool] = never
     holed: dict[str, str] = field(default_factory=dict)  # blobs of files with holes, by content
-    written: dict[str, tuple[str, str] | None] = field(default_factory=dict)
-    times: dict[str, float] = field(default_factory=dict)
+    written: PutEntries = field(default_factory=PutEntries)
 
     def finish(self, sight: Sight, windows: Sequence[CallWindow]) -> ChangeSet:
         """Write the tree and return the change set.
@@ -65,7 +64,7 @@ class Capture:
         tree = self._write(sight)
         changes = compare(self.git, self.base.tree, tree) if tree != self.base.tree else []
         self._verify(changes)
-        attribute(changes, windows, self.times)
+        attribute(changes, windows, self.written)
         links = links_of(self.git, self.tracked.links, changes, top=self.base.repository)
         names = TreeNames(changes, links)
         findings = sorted(
@@ -93,8 +92,7 @@ class Capture:
         with TreeWriter(self.git, self.base.tree) as writer:
             for path, at in sorted(sight.gone.items()):
                 writer.delete(path)
-                self.written[path] = None
-                self.times[path] = at
+                self.written.take_away(path, at=at)
             changed.reverse()
             while changed:
                 self._put(writer, changed.pop())
@@ -174,8 +172,7 @@ class Capture:
             with self.reader.opened(each.path) as (descriptor, status):
                 mode = git_mode(status.st_mode)
                 blob = self._put_file(writer, each.path, mode, descriptor, status)
-        self.written[each.path] = (mode, blob)
-        self.times[each.path] = each.changed
+        self.written.put(each.path, mode, blob, at=each.changed)
 
     def _put_file(
         self, writer: TreeWriter, path: str, mode: str, descriptor: int, status: os.stat_result
@@ -208,12 +205,7 @@ class Capture:
 
     def _verify(self, found: Sequence[Change]) -> None:
         """Compare what git says it has with what the walk put in."""
-        expected = self.written
-        known = self.tracked.entries
-        for path in [path for path, entry in expected.items() if entry == known.get(path)]:
-            del expected[path]
-        odd = {path for path, entry in _said(found) if expected.pop(path, _LACKING) != entry}
-        odd |= expected.keys()
+        odd = self.written.odd(found, self.tracked.entries)
         if odd:
             raise WorkFailed(
                 f"the tree that was written is not the one that was seen: {sorted(odd)[:5]}",
@@ -242,17 +234,6 @@ class Capture:
         """Return the content of a manifest; of one that is too large nothing that can be read."""
         size = int(self.git.run("cat-file", "-s", blob))
         return self.git.run("cat-file", "blob", blob) if size <= MANIFEST_BYTES else b""
-
-
-def _said(found: Sequence[Change]) -> Iterator[tuple[str, tuple[str, str] | None]]:
-    """Yield what each path of the changes holds after them, None where nothing is there."""
-    left = {change.old_path for change in found if change.old_path is not None}
-    left -= {change.path for change in found}
-    for path in left:
-        yield path, None
-    for change in found:
-        is_gone = change.mode is None or change.blob is None
-        yield change.path, None if is_gone else (change.mode or "", change.blob or "")
 
 
 def _odd(descriptor: int, status: os.stat_result, path: str, sight: Sight) -> None:
