@@ -5,6 +5,7 @@ Devices, FIFOs and sockets are never opened. Nothing of it is run or interpreted
 
 import contextlib
 import errno
+import functools
 import os
 import stat
 from collections.abc import Iterator
@@ -16,6 +17,12 @@ from patchyard.domain.errors import WorkFailed
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 MAX_DEPTH = 200
+
+
+@functools.lru_cache(maxsize=256)
+def one_of(mode: int) -> int:
+    """Return the mode; equal ones are one object, since a look may hold 200,000 of few values."""
+    return mode
 
 
 class Status(NamedTuple):
@@ -32,7 +39,7 @@ class Status(NamedTuple):
     def of(cls, status: os.stat_result) -> Self:
         """Take over what is needed."""
         return cls(
-            status.st_mode,
+            one_of(status.st_mode),
             status.st_size,
             status.st_mtime_ns,
             status.st_ctime_ns,
@@ -174,5 +181,6 @@ __all__ = [
     "Reader",
     "Status",
     "git_mode",
+    "one_of",
     "plain_file",
 ]

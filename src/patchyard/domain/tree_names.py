@@ -73,7 +73,7 @@ class TreeNames:
         that name.
         """
         walk = _Walk(patterns)
-        walk.along(deque([""]), self._own_edges)
+        walk.down(self._own_edges)
         starts = (place.rpartition("/")[0] for place in self._links.ways)
         walk.along(deque(sorted(set(starts))), self._edges)
         found = {
@@ -114,6 +114,16 @@ class _Walk:
         self._states: dict[str, State] = {"": patterns.start}
         self._links: dict[str, str] = {}  # by which a place came to fit
 
+    def down(self, edges: Callable[[str], Iterable[tuple[str, str, str]]]) -> None:
+        """Go from the top to all below it, by edges of a tree."""
+        waiting = [""]
+        while waiting:
+            place = waiting.pop()
+            state = self._states[place]
+            for name, end, link in edges(place):
+                if self._grows(end, self._patterns.step(state, name), link):
+                    waiting.append(end)
+
     def along(
         self, waiting: deque[str], edges: Callable[[str], Iterable[tuple[str, str, str]]]
     ) -> None:
@@ -138,7 +148,10 @@ class _Walk:
         if known is not None and state <= known:
             return False
         if known is None or not self._patterns.match(known):
-            self._links[end] = link
+            if link:
+                self._links[end] = link
+            else:
+                self._links.pop(end, None)
         self._states[end] = state if known is None or known <= state else known | state
         return True
 

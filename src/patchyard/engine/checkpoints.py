@@ -142,9 +142,10 @@ class Checkpoints:
 
     def _note_lacking(self, delta: Delta) -> None:
         """Remember whose content is not kept: a call over such files cannot be undone."""
-        changed = {**delta.put, **delta.touched}
-        self._lacking -= {*changed, *delta.gone}
-        self._lacking |= {path for path, entry in changed.items() if entry.is_lacking}
+        self._lacking.difference_update(delta.gone)
+        for changed in (delta.put, delta.touched):
+            self._lacking.difference_update(changed)
+            self._lacking.update(path for path, entry in changed.items() if entry.is_lacking)
 
     async def restore(self, checkpoint_id: str) -> None:
         """Bring the files back. No environment may be there; the intent is journalled."""

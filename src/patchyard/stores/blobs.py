@@ -183,6 +183,7 @@ class Writer:
         self._blobs = blobs
         self._pack: Pack | None = None
         self._added: dict[str, Record] = {}  # that are known once they are synced
+        self._last = ""  # kept; files that are alike often follow each other
 
     def keep(
         self,
@@ -201,6 +202,8 @@ class Writer:
                 return self._stream(chain(begun, found), ContentName(like=like), watch)
         content = b"".join(bytes(part) if isinstance(part, int) else part for part in begun)
         digest = hashlib.sha256(content).hexdigest()
+        if digest == self._last:
+            return self._last
         if digest not in self._added and not self._blobs.has(digest):
             if room_of(content) > self.room:
                 raise NoRoom
@@ -208,6 +211,7 @@ class Writer:
                 self._pack = self._blobs.open_pack()
             self._added[digest] = self._pack.append(digest, content)
             self.stored += self._added[digest].size
+        self._last = digest
         return digest
 
     @property

@@ -65,6 +65,7 @@ class Capture:
         changes = compare(self.git, self.base.tree, tree) if tree != self.base.tree else []
         self._verify(changes)
         attribute(changes, windows, self.written)
+        self.written = PutEntries()  # of no more use, and large
         links = links_of(self.git, self.tracked.links, changes, top=self.base.repository)
         names = TreeNames(changes, links)
         findings = sorted(

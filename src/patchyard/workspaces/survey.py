@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchyard.clients.reader import MAX_DEPTH, OPEN_FILE, OPEN_FOLDER
+from patchyard.clients.reader import MAX_DEPTH, OPEN_FILE, OPEN_FOLDER, one_of
 from patchyard.clients.sparse_files import CHUNK_BYTES, room_of_file
 from patchyard.contracts.blobs import BlobWriter, NoRoom
 from patchyard.contracts.workspace import LookStopped, never
@@ -251,11 +251,12 @@ def _entry(
     attributes: tuple[tuple[str, str], ...] = (),
 ) -> Entry:
     is_folder = stat.S_ISDIR(status.st_mode)
+    mtime, ctime = status.st_mtime_ns, status.st_ctime_ns
     return Entry(
-        status.st_mode,
+        one_of(status.st_mode),
         0 if is_folder else status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
+        mtime,
+        mtime if ctime == mtime else ctime,  # one object of two
         status.st_ino,
         held,
         link,
