@@ -5,6 +5,7 @@ import json
 import signal
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,27 @@ async def test_plans_wait_for_a_worker_of_their_role(site: Worksite, crew: Worke
     assert crew.status(plan_id)["state"] == "complete"
     rows = crew.agents("role", "list", "--announced")["data"]["workers"]
     assert [(row["worker"], row["takes_all"]) for row in rows] == [("t", False), ("d", True)]
+
+
+async def test_workers_that_are_there_already_are_found_through_the_database(
+    site: Worksite, crew: WorkerCrew
+) -> None:
+    async with site.open() as (equipment, _):
+        member = await equipment.crew.join("w", 1)
+        said = replace(SAID, member_id=member.member_id)
+        await equipment.crew.announce(said)  # and nothing on the bus, which holds no history
+        rows = crew.agents("role", "list", "--announced")["data"]["workers"]
+        assert [(row["worker"], row["roles"]) for row in rows] == [("w", ["tester"])]
+        following = crew.spawn("role", "list", "--announced", "--follow", "--format", "json")
+        assert following.stdout is not None
+        line = asyncio.create_task(asyncio.to_thread(following.stdout.readline))
+        async with asyncio.timeout(LONGEST_S):
+            while not (await asyncio.wait([line], timeout=0.2))[0]:  # it listens from some moment
+                later = replace(said, member_id="V", worker="v")
+                await equipment.bus.publish(TOPIC, later.data(), sender="v")
+        first = json.loads(await line)
+        assert (first["event"], first["worker"], first["roles"]) == ("Announced", "w", ["tester"])
+        await equipment.crew.leave()
 
 
 def test_who_follows_hears_of_workers_as_they_come(site: Worksite, crew: WorkerCrew) -> None:
