@@ -31,6 +31,7 @@ class ScriptedToolbox:
         self.word = asyncio.Event()
         self.cancelled: list[str] = []
         self.is_broken = False
+        self.limit: dict[str, Any] = {}  # what is said of the one that ended its environment
 
     async def call(
         self,
@@ -45,7 +46,7 @@ class ScriptedToolbox:
         if op == "wait":
             await self.word.wait()
         if self.is_broken:
-            raise EnvironmentBroken
+            raise EnvironmentBroken(details=self.limit)
         return {"success": True}
 
     async def attach(
@@ -137,6 +138,18 @@ async def test_a_start_that_is_cancelled_is_ended(
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert environment.live == []
+
+
+async def test_one_that_a_limit_ended_is_a_result_that_names_the_limit(
+    place: Place, environment: ScriptedEnvironment
+) -> None:
+    await place.call("read", {})
+    first = environment.toolboxes[0]
+    first.is_broken, first.limit = True, {"limit": "memory", "used": 90, "allowed": 64}
+    told = await place.call("execute_command", {})
+    assert (told["success"], told["error"], told["limit"]) == (False, "LIMIT", "memory")
+    assert (told["used"], told["allowed"], environment.live) == (90, 64, [])
+    assert (await place.call("read", {}))["success"]
 
 
 async def test_a_broken_one_is_ended_and_the_next_call_has_another(

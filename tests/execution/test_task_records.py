@@ -221,12 +221,12 @@ async def test_each_field_of_a_task_counts(site: Worksite) -> None:
         repository=str(site.repository),
         ref="head",
         setup=("echo ready > ready.txt",),
-        validate=("test -e new.txt", "grep -q 'a = 1' a.py"),
+        validate=("test -e new.txt", "grep -q 'a = 1' a.py", "grep -q ready ready.txt"),
         apply_to="branch",
-        allow_paths=("Makefile",),
+        allow_paths=(".github/**",),
         requires_changes=True,
     )
-    make = call("write_file", path="Makefile", content="all:\n\ttrue\n")
+    make = call("write_file", path=".github/workflows/ci.yml", content="on: push\n")
     request = TaskExecutionRequest(
         task=task, sandbox=SandboxConfig(), model=site.script([ADD, make, done("made it")])
     )
@@ -235,10 +235,12 @@ async def test_each_field_of_a_task_counts(site: Worksite) -> None:
     assert [each["command"] for each in result.data["validation"]] == list(task.validate)
     assert (result.data["phase"], result.data["state"]) == ("apply", "applied")
     assert not (site.repository / "new.txt").exists()
-    idle = replace(request, model=site.script([done("nothing")] * 3))
-    unchanged = await execute_task(idle, environ=site.environ)
-    assert not unchanged.success
-    assert not unchanged.changed
+    for is_required in (True, False):
+        plain = Task(text="do it", repository=task.repository, requires_changes=is_required)
+        idle = replace(request, task=plain, model=site.script([done("nothing")] * 3))
+        unchanged = await execute_task(idle, environ=site.environ)
+        assert (unchanged.success, unchanged.changed) == (not is_required, False), unchanged
+        assert unchanged.error == ("failed" if is_required else None)
 
 
 async def test_settings_of_a_provider_in_the_request_are_its_endpoint(site: Worksite) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from patchyard.assembly import open_equipment
 from patchyard.casting import Shared
-from patchyard.domain.errors import PatchyardError, ReviewRejected
+from patchyard.domain.errors import PatchyardError, ReviewRejected, WorkFailed
 from patchyard.domain.machine import refusal_of
 from patchyard.domain.review import Verdict
 from patchyard.domain.views import held
@@ -115,6 +115,10 @@ async def _worked(
     known.failure = await _failure(work(known.plan_id))
     ledger = await Ledger.open(equipment.store, equipment.clock, known.plan_id)
     known.data = held(await plan_data(ledger))
+    wants_one = ledger.state.known.requires_changes
+    if known.failure is None and wants_one and not known.data["changed"]:
+        hint = "`Task.requires_changes` asked for a change"
+        known.failure = WorkFailed("nothing was changed", hint=hint)
 
 
 def _ended(known: _Known) -> TaskExecutionResult:
