@@ -4,6 +4,8 @@ A program that makes objects by itself can store them; git refuses them as late 
 """
 
 import os
+from collections.abc import Iterable
+from itertools import pairwise
 
 from patchyard.clients.git import Git
 from patchyard.domain.errors import UsageError
@@ -33,6 +35,21 @@ def require_name(path: bytes, *, mode: bytes, commit: str, where: str) -> None:
         raise refused_name(os.fsdecode(path), reason, commit=commit, where=where)
 
 
+def require_in_order(paths: Iterable[str], *, commit: str, where: str) -> None:
+    """Raise UsageError where paths of a tree, as git lists all of it, are not in git's order.
+
+    Git reads such a tree; each of its commands that writes one puts it in order, so that the result
+    of a plan would differ from its base where the plan changed nothing.
+    """
+    for before, path in pairwise(paths):
+        if before >= path and os.fsencode(before) >= os.fsencode(path):  # by bytes, as git does
+            raise UsageError(
+                f"{commit[:12]} of {where} holds {ascii(path)[:200]} out of order, as no command of"
+                " git writes it",
+                hint="`git fsck` there says more; begin with a commit without it: --ref",
+            )
+
+
 def refused_name(path: str, reason: str, *, commit: str, where: str) -> UsageError:
     """Return the refusal of a commit with a name that git writes into no checkout."""
     shown = ascii(path)[:200]
@@ -43,4 +60,4 @@ def refused_name(path: str, reason: str, *, commit: str, where: str) -> UsageErr
     )
 
 
-__all__ = ["refused_name", "require_name", "require_written"]
+__all__ = ["refused_name", "require_in_order", "require_name", "require_written"]

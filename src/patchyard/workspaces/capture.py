@@ -210,7 +210,7 @@ class Capture:
         if odd:
             raise WorkFailed(
                 f"the tree that was written is not the one that was seen: {sorted(odd)[:5]}",
-                hint="this is a defect of Patchyard or git; please report it",
+                hint="`git fsck` says whether the base is damaged; else please report this defect",
                 details={"paths": sorted(odd)[:50]},
             )
 

@@ -7,7 +7,7 @@ from patchyard.clients.git import Git
 from patchyard.domain.changeset import Change, ChangeStatus
 from patchyard.workspaces.conversions import sizes_of
 from patchyard.workspaces.patch_pieces import renames
-from patchyard.workspaces.store import parts_in
+from patchyard.workspaces.store import following, parts_in
 
 MOST_WORDS = 1000  # held once
 LETTERS = {
@@ -49,8 +49,8 @@ def _compared(git: Git, word: str, before: str, after: str) -> list[Change]:
             else:
                 added, removed, path = head.split("\t", 2)
                 if not path:
-                    next(fields)
-                    path = next(fields)
+                    following(fields)
+                    path = following(fields)
                 changes[path] = _counted(changes[path], added, removed)
     return [changes.pop(path) for path in sorted(changes)]
 
@@ -61,10 +61,10 @@ def _raw(head: str, fields: Iterator[str], words: dict[str, str]) -> Change:
     letter = said.pop()
     old_mode, mode, old_blob, blob = (words.setdefault(word, word) for word in said)
     status = LETTERS[letter[0]]
-    path = next(fields)
+    path = following(fields)
     old_path = None
     if status is ChangeStatus.RENAMED:
-        old_path, path = path, next(fields)
+        old_path, path = path, following(fields)
     elif status is ChangeStatus.MODIFIED and old_blob == blob:
         status = ChangeStatus.MODE
     return Change(

@@ -21,6 +21,7 @@ from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
 from patchyard.clients.git import Git
 from patchyard.clients.git_folders import require_readable
+from patchyard.clients.refused_names import require_in_order
 from patchyard.clients.scratch import sweep
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Unavailable, UsageError, WorkFailed
@@ -295,6 +296,7 @@ class GitTrees:
                 raise
             base = taken()
         self._recollections.write(store.source.top)
+        require_in_order(self.entries(base, base.tree), commit=commit, where=str(store.source.top))
         return replace(base, submodules=self._submodules_of(base))
 
     def _submodules_of(self, base: Base) -> Mapping[str, str]:

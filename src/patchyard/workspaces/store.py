@@ -18,7 +18,7 @@ from patchyard.clients.git import STREAMING, Git, text
 from patchyard.clients.locks import locked
 from patchyard.clients.shelves import Shelf
 from patchyard.clients.syncing import put_in_place
-from patchyard.domain.errors import UsageError
+from patchyard.domain.errors import UsageError, WorkFailed
 from patchyard.workspaces.recollection import Recollection
 from patchyard.workspaces.source import Source
 
@@ -222,6 +222,17 @@ def parts(output: bytes) -> Iterator[str]:
     return map(os.fsdecode, filter(None, fields(output)))
 
 
+def following(fields: Iterator[str]) -> str:
+    """Return the next part of an entry that has begun.
+
+    Raises WorkFailed where there is none. A StopIteration would be lost on its way out of a thread,
+    and what waits for the thread would wait without end.
+    """
+    for part in fields:
+        return part
+    raise WorkFailed("what git said ends in the middle of an entry", hint="run it again")
+
+
 def listed_entries(output: bytes) -> dict[str, tuple[str, str]]:
     """Return mode and blob by path of what `ls-tree -r -z` wrote; neighbours share equal ones."""
     known, before = dict[str, tuple[str, str]](), ("", "")
@@ -259,6 +270,7 @@ __all__ = [
     "Store",
     "alternates_of",
     "fields",
+    "following",
     "init",
     "listed_entries",
     "parts",

@@ -21,7 +21,7 @@ from patchyard.clients.treewriter import chunks_of
 from patchyard.domain.errors import UsageError, WorkFailed
 from patchyard.workspaces.indexed import Indexed
 from patchyard.workspaces.source import Source
-from patchyard.workspaces.store import Store, parts
+from patchyard.workspaces.store import Store, fields, following, parts
 
 EXCLUDES = "core.excludesfile"
 ATTRIBUTES = "core.attributesfile"
@@ -198,11 +198,19 @@ def _read_rules(place: Path) -> bytes:
 
 
 def differences(output: bytes) -> dict[str, Entry]:
-    """Return git's `--raw -z` output (without renames) by path."""
+    """Return git's `--raw -z` output (without renames) by path.
+
+    Raises UsageError for an entry without a path, which a damaged index has.
+    """
     found: dict[str, Entry] = {}
-    fields = parts(output)
-    for head in fields:
-        path = next(fields)
+    said = map(os.fsdecode, fields(output))
+    for head in said:
+        path = following(said)
+        if not path:
+            raise UsageError(
+                "the index of the checkout is damaged: an entry has no path",
+                hint="move .git/index away; `git reset` there makes the index anew",
+            )
         old_mode, mode, old_id, new_id, status = head[1:].split(" ")
         if path in found:  # an unmerged path has a second line of another kind
             continue
