@@ -1,6 +1,8 @@
 """What takes no room travels in no time, what is too large stays; zeros that lie are no content."""
 
+import json
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from patchyard.toolbox.trees import digest_of
 from replicas import HERE, InProcess, Listened, at_home, contents, kept
 
 pytestmark = pytest.mark.anyio
+MIB = 1024 * 1024
 
 
 def over(toolbox: Any, home: Path, far: Path) -> Replica:
@@ -70,6 +73,41 @@ async def test_holes_travel_as_their_length(trees: tuple[Path, Path], far_side: 
     assert shape(home / "from-here") == shape(far / "from-here") == (7 * 10**9, True, b"data")
 
 
+@dataclass
+class Weighed(Listened):
+    """A toolbox, and the characters that went to it and came back from it."""
+
+    characters: int = 0
+
+    async def call(
+        self,
+        call_id: str,
+        op: str,
+        args: Mapping[str, Any],
+        *,
+        on_output: OnOutput | None = None,
+    ) -> Mapping[str, Any]:
+        answer = await super().call(call_id, op, args, on_output=on_output)
+        self.characters += len(json.dumps([args, answer]))
+        return answer
+
+
+async def test_zeros_that_lie_on_a_disk_travel_as_their_number_too(
+    trees: tuple[Path, Path], far_side: Listened
+) -> None:
+    home, far = trees
+    weighed = Weighed(far_side)
+    replica = over(weighed, home, far)
+    (home / "from-here").write_bytes(bytes(9 * MIB + 5))
+    await replica.recover(takes_home=True)
+    (far / "from-there").write_bytes(bytes(9 * MIB + 5))
+    await replica.bring_home()
+    await replica.close()
+    assert contents(home) == contents(far)
+    assert len(contents(home)) == 2
+    assert weighed.characters < MIB
+
+
 async def test_what_is_too_large_to_come_stays_there_and_is_named(
     trees: tuple[Path, Path], far_side: Listened
 ) -> None:
@@ -96,14 +134,13 @@ async def test_holes_that_end_anywhere_arrive(
     home, far = trees
     replica = over(far_side, home, far)
     await replica.recover(takes_home=True)
-    mib = 1024 * 1024
-    for number, places in enumerate(([0, 2 * mib], [4096], [2 * mib - 4, 9 * mib], [7 * mib], [])):
+    for number, places in enumerate(([0, 2 * MIB], [4096], [2 * MIB - 4, 9 * MIB], [7 * MIB], [])):
         for root in trees:
             with (root / f"{root.name}-{number}").open("wb") as file:
                 for at in places:
                     file.seek(at)
                     file.write(b"data")
-                file.truncate(10 * mib + number)
+                file.truncate(10 * MIB + number)
     await replica.bring_home()
     await replica.bring_in()
     await replica.close()

@@ -164,3 +164,18 @@ async def test_what_changes_under_our_eyes_makes_a_checkpoint_fuzzy(
     (root / "moving").write_text("3\n")
     await keeper.restore(manifest)
     assert (root / "moving").read_text() == "2\n"
+
+
+async def test_holes_stay_holes_in_the_tree_of_a_proof(lab: Lab) -> None:
+    base = await started(lab)
+    ref, root = await lab.workspace(base, "work")
+    (root / "hole").write_bytes(b"data")
+    os.truncate(root / "hole", 64 * CHUNK_BYTES + 5)
+    own(root)
+    changeset = await lab.workspaces.capture(base, ref, windows=())
+
+    proof = await lab.workspaces.create(base, workspace_id="proof", tree=changeset.tree)
+
+    made = Path(proof.root) / "hole"
+    assert made.read_bytes() == (root / "hole").read_bytes()
+    assert made.stat().st_blocks < 2 * HOLE_BLOCKS

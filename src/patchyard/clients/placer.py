@@ -5,10 +5,12 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from io import BufferedWriter
 from pathlib import Path
 
 from patchyard.clients.own_links import ENTRY
 from patchyard.clients.reader import OPEN_FOLDER
+from patchyard.toolbox.holes import BLOCK_BYTES, is_zeros
 
 FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER_BITS = 0o755  # what git gives a checkout's folders
@@ -84,7 +86,7 @@ class Placer:
             return
         bits = 0o777 if mode == "100755" else 0o666
         with os.fdopen(os.open(name, FRESH, bits, dir_fd=at), "wb") as file:
-            file.writelines(chunks)
+            _write(file, chunks)
             if self._is_exact:
                 os.fchmod(file.fileno(), 0o755 if mode == "100755" else 0o644)
             if (owner := self._owner_in(at)) is not None:
@@ -139,6 +141,16 @@ class Placer:
             above = os.fstat(at)
             return above.st_uid, above.st_gid
         return self._owner
+
+
+def _write(file: BufferedWriter, chunks: Iterable[bytes]) -> None:
+    """Write all of a new file; a chunk of nothing but zeros becomes a hole, as git leaves it."""
+    for chunk in chunks:
+        if len(chunk) >= BLOCK_BYTES and is_zeros(chunk):
+            file.seek(len(chunk), os.SEEK_CUR)
+        else:
+            file.write(chunk)
+    file.truncate()  # it may end in a hole
 
 
 def _is_empty(held: int) -> bool:

@@ -116,7 +116,10 @@ def read_whole(source: int, length: int, at: int) -> bytes:
 
 
 def is_zeros(chunk: bytes) -> bool:
-    """Whether there is nothing but zeros in a chunk."""
+    """Whether there is nothing but zeros in a chunk, or in several."""
+    if len(chunk) > CHUNK_BYTES:
+        starts = range(0, len(chunk), CHUNK_BYTES)
+        return all(is_zeros(chunk[at : at + CHUNK_BYTES]) for at in starts)
     return chunk == (CHUNK if len(chunk) == CHUNK_BYTES else CHUNK[: len(chunk)])
 
 

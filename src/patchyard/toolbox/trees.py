@@ -15,7 +15,7 @@ import zlib
 from typing import Generator, Iterator, NamedTuple
 
 from .footing import PASSING, STAGED, Footing, Path, as_path, raw_of
-from .holes import Naming, parts, read_whole, zeros_at
+from .holes import Naming, is_zeros, parts, read_whole, zeros_at
 from .wire import loaded
 
 TYPE_CHECKING = False
@@ -316,7 +316,8 @@ class Tree(Footing):
         """Return a piece of a file, shorter at its end.
 
         Where all of it is a hole, how many zeros there are from `offset` to the next data, or to
-        the end of the file. Raises OSError.
+        the end of the file; where it is data that is nothing but zeros, how many those are. Raises
+        OSError.
         """
         try:
             parent, name = self.parent(path)
@@ -329,7 +330,8 @@ class Tree(Footing):
                 zeros = zeros_at(descriptor, offset, status.st_size) if wanted > 0 else 0
                 if zeros and zeros >= wanted:
                     return zeros
-                return read_whole(descriptor, length, offset)
+                data = read_whole(descriptor, length, offset)
+                return len(data) if data and is_zeros(data) else data
             finally:
                 os.close(descriptor)
         finally:
