@@ -11,6 +11,7 @@ from patchyard.domain.gate_words import (
     leads_on,
     may_lead_on,
     named_among,
+    text_of_variable,
     words_of,
 )
 from patchyard.domain.languages import ENDINGS
@@ -203,3 +204,30 @@ def test_an_install_leads_to_the_scripts_that_npm_runs_then(word: str) -> None:
         *words_of(leads_on("package.json", text, ("npm", word))).words
     }
     assert leads_on("package.json", text, ("npm", "start")) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "paths"),
+    [
+        ("BASH_ENV", "tools/env.sh", ["tools/env.sh"]),
+        ("LD_PRELOAD", "./lib/x.so:lib/y.so", ["lib/x.so", "lib/y.so"]),
+        ("MAKEFLAGS", "-f rules.mk", ["Makefile", "rules.mk"]),
+        ("PYTEST_PLUGINS", "plug,tools.more", ["plug.py", "tools/more.py"]),
+        ("PYTEST_ADDOPTS", "-q -p tools.more", ["tools/more.py"]),
+        ("DJANGO_SETTINGS_MODULE", "shop.settings", ["shop/settings.py"]),
+        ("NODE_OPTIONS", "--require ./register -r=./lib/a.js", ["lib/a.js", "register.js"]),
+        ("NODE_OPTIONS", "--import=./lib/a.js", ["lib/a.js"]),
+        ("PERL5OPT", "-Ilib -MShop::Wide", ["Shop/Wide.pm"]),
+        ("RUBYOPT", "-W0 -r./lib/wide -rset", ["lib/wide.rb"]),
+        ("APP_ENV", "api", []),
+    ],
+)
+def test_a_variable_names_what_programs_load_by_it(name: str, value: str, paths: list[str]) -> None:
+    known = (
+        *("tools/env.sh", "lib/x.so", "lib/y.so", "rules.mk", "plug.py", "tools/more.py"),
+        *("shop/settings.py", "register.js", "lib/a.js", "Shop/Wide.pm", "lib/wide.rb"),
+        *("src/api.py", "src/app.py", "Makefile"),
+    )
+    named = words_of(text_of_variable(name, value))
+    found = named_among(known, (*named.words, *named.starting))
+    assert sorted(found) == sorted(paths)

@@ -95,3 +95,22 @@ def test_what_setup_runs_again_for_the_proof_is_listed(desk: Desk) -> None:
     said = desk.agents(*words, "--setup", "sh install.sh", "--validate", f'python3 -c "{check}"')
     assert (said.code, said.data["state"]) == (0, "complete"), said.message
     assert said.data["touched_proof"] == ["requirements.txt", "tools/place.sh"]
+
+
+@pytest.mark.service("node")
+def test_what_a_variable_has_a_program_load_is_listed(desk: Desk) -> None:
+    test = (
+        "const test = require('node:test'); const assert = require('node:assert');\n"
+        "test('five', () => assert.strictEqual(require('./calc.js').double(5), 10));\n"
+    )
+    cheat = Cheat(
+        command="node --test",
+        files={
+            "calc.js": "exports.double = (n) => n + 2;\n",
+            "calc.test.js": test,
+            "lib/register.js": "// nothing yet\n",
+        },
+        writes={"lib/register.js": "require('node:assert').strictEqual = () => {};\n"},
+        listed=("lib/register.js",),
+    )
+    require_seen(desk, cheat, "--env", "NODE_OPTIONS=--require ./lib/register.js")

@@ -177,3 +177,42 @@ def test_one_that_is_added_by_hand_needs_a_file(desk: Desk) -> None:
         desk.agents("resource", "add", "directory", f"d-{word}", "--path", ".")
         odd = desk.agents("resource", word, f"d-{word}")
         assert (odd.code, "only a devcontainer-instance" in odd.message) == (2, True)
+
+
+def test_what_runs_as_a_proof_starts_and_what_its_variables_name_is_listed(desk: Desk) -> None:
+    """The start of each environment of a proof runs scripts of the result."""
+    starts = {"sh": "sh tools/start.sh", "py": "cat ${containerWorkspaceFolder}/tools/start.py"}
+    files = {
+        "tools/start.sh": "true\n",
+        "tools/start.py": "pass\n",
+        "tools/read.sh": "true\n",
+        "tools/own.sh": "true\n",
+        "tools/image.sh": "true\n",
+        "tools/old.py": "pass\n",
+        "tools/free.py": "pass\n",
+        "facts.txt": "4\n",
+    }
+    (desk.repo / "tools").mkdir()
+    for path, text in files.items():
+        (desk.repo / path).write_text(text)
+    described(
+        desk,
+        {
+            "build": {"dockerfile": "Dockerfile"},
+            "containerEnv": {"BASH_ENV": "tools/own.sh"},
+            "remoteEnv": {"ENV": "${containerWorkspaceFolder}/tools/far.py"},
+            "workspaceFolder": "/workspaces/shop",
+            "postStartCommand": starts,
+            "postAttachCommand": "for each in facts*; do cat $each > /tmp/facts; done",
+        },
+        dockerfile=f"FROM {image(WITHOUT_PYTHON)}\n"
+        "ENV SCRIPT=tools/image.sh \\\n  OTHER='x'\nENV OLD tools/old.py\n",
+    )
+    linked(desk)
+    command = "for each in tools/* facts.txt; do echo '# changed' >> $each; done"
+    given = f"test -e /tmp/facts; echo {desk.repo}/tools/given.py"
+    proof = ("--validate", given)
+    done = ran(desk, "--in", "co-devcontainer", *proof, command=command)
+    assert done.code == 0, done.message
+    free = {"tools/free.py", "tools/read.sh"}
+    assert set(done.data["touched_proof"]) == files.keys() - free

@@ -56,6 +56,9 @@ _CHECKER = re.compile(
     r"([^;&|()<>`$\"'\n]*)"
 )
 _PLAIN = re.compile(r"[\w./-]+")
+# Variables that hold options of a program, and those by which one loads files of the language.
+_OF_OPTIONS: Mapping[str, str] = {"MAKEFLAGS": "make", "PYTEST_ADDOPTS": "pytest"}
+_REQUIRING: Mapping[str, tuple[str, str]] = {"PERL5OPT": ("[mM]", ".pm"), "RUBYOPT": ("r", ".rb")}
 _ENDINGS = (".js", ".cjs", ".mjs", ".ts")  # that a name in JavaScript may lack
 _OF_JAVASCRIPT = (".js", ".cjs", ".mjs", ".ts", ".mts", ".cts", ".json")
 _VITE = tuple(f"vite.config{ending}" for ending in _OF_JAVASCRIPT)
@@ -136,6 +139,25 @@ def words_of(text: str) -> Named:
     further = itertools.islice(itertools.chain(below, whole), MOST_NAMES)
     names = dict.fromkeys(itertools.chain(found, further))
     return Named(words=tuple(names), starting=tuple(starting))
+
+
+def text_of_variable(name: str, value: str) -> str:
+    """Return a variable as the text of a command that names what programs load by it."""
+    words = [word for word in re.split(r"[\s,=]+", value) if not word.startswith("-")]
+    if name == "PYTEST_PLUGINS":
+        return " ".join(("pytest", *(f"-p {word}" for word in words)))
+    if name in _OF_OPTIONS:
+        return f"{_OF_OPTIONS[name]} {value}"
+    if name == "DJANGO_SETTINGS_MODULE":
+        return f"python -m {value}"
+    if name == "NODE_OPTIONS":
+        return "\n".join((value, *(f"node {word}" for word in words)))
+    if name in _REQUIRING:
+        option, ending = _REQUIRING[name]
+        loaded = re.findall(rf"(?:^|\s)-{option}\s*([^\s=]+)", value)
+        places = [each.replace("::", "/").removesuffix(ending) for each in loaded]
+        return "\n".join((value, *(f"{place}{ending}" for place in places)))
+    return value
 
 
 def _unchecked(command: re.Match[str]) -> str:
@@ -317,5 +339,6 @@ __all__ = [
     "leads_on",
     "may_lead_on",
     "named_among",
+    "text_of_variable",
     "words_of",
 ]

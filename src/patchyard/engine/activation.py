@@ -123,19 +123,48 @@ async def setup_of(equipment: Equipment, ledger: Ledger) -> tuple[Sequence[str],
     without any. Raises EnvironmentUnavailable.
     """
     spec = ledger.state.known
+    own = spec.devcontainers.get(general_site(spec).resource)
+    found = await _extended(equipment, ledger)
+    if own is None or found is None:
+        return spec.setup, ""
+    image, metadata = found
+    further = spec.setup[len(own.created) :]  # its own ones stand first, and in the metadata too
+    return (*_commands(ledger, own, metadata, CREATING), *further), image
+
+
+async def starts_of(equipment: Equipment, ledger: Ledger) -> Sequence[str]:
+    """Return the commands that each start of the plan's devcontainer runs, those of features too.
+
+    Empty where the plan works in none. Raises EnvironmentUnavailable.
+    """
+    spec = ledger.state.known
+    own = spec.devcontainers.get(general_site(spec).resource)
+    if own is None:
+        return ()
+    found = await _extended(equipment, ledger)
+    return own.started if found is None else _commands(ledger, own, found[1], STARTING)
+
+
+async def _extended(
+    equipment: Equipment, ledger: Ledger
+) -> tuple[str, Sequence[Mapping[str, Any]]] | None:
+    """Return the image with the features of the plan's devcontainer, and what they say.
+
+    None where it has no features. Raises EnvironmentUnavailable.
+    """
+    spec = ledger.state.known
     site = general_site(spec)
     own = spec.devcontainers.get(site.resource)
     environment = equipment.environment(site.kind)
     if own is None or own.extension is None or not isinstance(environment, Building):
-        return spec.setup, ""
+        return None
     async with failing(equipment, site.resource):
         images = _images(equipment, ledger, environment, site.resource, limits_of(site, spec))
         image = await images.made(own, image_of(site, spec))
         metadata = await images.metadata(image)
     if not await running(equipment, site.resource):
         await moved(equipment, site.resource, Standing.STOPPED)
-    further = spec.setup[len(own.created) :]  # its own ones stand first, and in the metadata too
-    return (*_commands(ledger, own, metadata, CREATING), *further), image
+    return image, metadata
 
 
 async def _with_image(
@@ -187,5 +216,6 @@ __all__ = [
     "rebuild",
     "running",
     "setup_of",
+    "starts_of",
     "stop",
 ]

@@ -24,6 +24,7 @@ from patchyard.domain.tooling import Effect
 from patchyard.engine import invariants
 from patchyard.engine.absent_programs import absence_cure
 from patchyard.engine.answers import whole
+from patchyard.engine.beside_gates import beside_gates
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.evidence import Evidence, Watch, deciding_in, gathered
 from patchyard.engine.gating import Gating, Judged
@@ -172,7 +173,10 @@ class Capture:
         if self._deciding is None or self._deciding[0] != base.tree:
             self._deciding = (base.tree, await deciding_in(trees, base))
         deciding = self._usual.kept = self._deciding[1]
-        return await gathered(trees, base, changeset, spec, checks, deciding=deciding)
+        beside = await beside_gates(self._equipment, self._ledger, base)
+        return await gathered(
+            trees, base, changeset, spec, checks, beside=beside, deciding=deciding
+        )
 
     async def _gates(
         self, base: Base, changeset: ChangeSet, prover: Prover, evidence: Evidence

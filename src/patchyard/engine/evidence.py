@@ -17,6 +17,7 @@ from patchyard.domain.patch_lines import Lines
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.proofread import CHECKING, touched_proof, touches_tests
 from patchyard.domain.protected import is_allowed
+from patchyard.engine.beside_gates import Beside
 from patchyard.engine.comparing import MOST_READ, Change, survey
 from patchyard.engine.leading import led_to
 
@@ -64,9 +65,12 @@ async def gathered(
     spec: PlanSpec,
     checks: Iterable[str],
     *,
+    beside: Beside,
     deciding: frozenset[str],
 ) -> Evidence:
     """Look at a change set as `spec` has it proven; `checks` are commands of invariants.
+
+    `beside` is what else runs in an environment of the proof.
 
     `deciding` are the tests and settings of the base, as `deciding_in` picks them out.
     """
@@ -80,11 +84,12 @@ async def gathered(
         is_waived=_is_waived(changeset, spec, settled=named),
     )
     commands = [*spec.validate, *(gate.command for gate in spec.gates if gate.command), *checks]
-    if spec.setup:
+    commands += beside.always
+    if beside.setup:
         anew = await asyncio.to_thread(touched_key_files, changeset.changes, links)
-        commands += spec.setup if anew else ()  # it runs anew, on what the change made
+        commands += beside.setup if anew else ()  # it runs anew, on what the change made
     changed = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
-    led = await led_to(trees, base, commands, changed)
+    led = await led_to(trees, base, map(beside.from_top, commands), changed)
     unread = (path for path, lines in ground.changed.items() if lines is None and is_source(path))
     ousting = await _ousting(trees, base, changeset)
     touched = frozenset({*named, *ousting, *old, *new, *led, *_lost(changeset), *unread})

@@ -171,8 +171,8 @@ class Prover:
         )
         async with (
             lent as workspace,
+            self._watched(workspace.root, is_result=tree is not None),  # its start reads, too
             visit(self._equipment, self._ledger, workspace, purpose=purpose) as toolbox,
-            self._watched(workspace.root, is_result=tree is not None),
         ):
             yield toolbox
 
