@@ -31,6 +31,7 @@ from patchyard.clients.far_claims import (
 from patchyard.clients.home_room import HomeRoom
 from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.pieces import Piece, decoded, ends_of_zeros, grouped
+from patchyard.clients.signs import with_signs
 from patchyard.clients.tenures import Tenure
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.errors import EnvironmentBroken
@@ -344,10 +345,7 @@ class Replica:
 
     def _write(self, piece: Piece, entry: Entry, data: bytes | int | None) -> bool:
         """Write a piece, or zeros; False where it is not what was announced."""
-        is_whole = (
-            data >= piece.length if isinstance(data, int) else len(data or b"") == piece.length
-        )
-        if data is None or not is_whole:
+        if data is None or not piece.is_answered_by(data):
             self._home.give_up()
             return False
         try:
@@ -382,7 +380,8 @@ class Replica:
         call_id = f"replica-{self._token}-{self._requests}"
         try:
             async with asyncio.timeout(OP_TIMEOUT_S):
-                answer = await self._toolbox.call(call_id, op, args)
+                calling = self._toolbox.call(call_id, op, args)
+                answer = await with_signs(calling, self._toolbox)
         except TimeoutError as error:
             text = f"the replica did not answer within {OP_TIMEOUT_S:g} s"
             raise EnvironmentBroken(text) from error
