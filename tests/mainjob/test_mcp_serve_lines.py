@@ -93,6 +93,37 @@ def test_a_line_that_is_no_request_is_answered_and_the_server_goes_on(
         assert most_memory(process) < MOST
 
 
+@pytest.mark.parametrize(
+    ("line", "answered"),
+    [
+        pytest.param(b'"id":5,"method":"tools/call","params":[1]', 5, id="list of parameters"),
+        pytest.param(b'"id":"n","method":"a\\ud800"', "n", id="half a surrogate as method"),
+        pytest.param(
+            b'"id":6,"method":"tools/call","params":{"name":"make_plan","arguments":'
+            b'{"task":"\\udcff"}}',
+            6,
+            id="half a surrogate as task",
+        ),
+        pytest.param(b'"id":"\\ud800","method":"ping"', "\ud800", id="half a surrogate as id"),
+        pytest.param(b'"id":[1],"method":"ping"', None, id="list as id"),
+        pytest.param(b'"id":true,"method":"ping"', None, id="truth as id"),
+        pytest.param(b'"id":null,"method":"ping"', None, id="null as id"),
+        pytest.param(b'"id":1e400,"method":"ping"', None, id="infinite id"),
+        pytest.param(b'"a":1', None, id="no message"),
+    ],
+)
+def test_a_request_that_is_no_message_is_answered_by_its_id(
+    desk: Desk, line: bytes, answered: object
+) -> None:
+    with served(desk) as process:
+        tell(process, json.dumps(HELLO).encode() + b"\n")
+        assert hear(process)["id"] == 1
+        tell(process, b'{"jsonrpc":"2.0",' + line + b"}\n" + PING)
+        answer = hear(process)
+        assert (answer["id"], answer.get("error", {}).get("code")) == (answered, -32600)
+        assert hear(process)["id"] == 7
+
+
 def test_a_line_without_an_end_takes_little_memory_and_ends_with_the_input(desk: Desk) -> None:
     with served(desk) as process:
         for _ in range(300):

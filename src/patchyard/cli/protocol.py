@@ -23,6 +23,7 @@ def server_of(tools: Mapping[str, Offered]) -> Any:
         from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - likewise
         from mcp.server.mcpserver.tools import Tool  # noqa: PLC0415 - likewise
         from mcp.server.stdio import stdio_server  # noqa: PLC0415 - likewise
+        from mcp.types import jsonrpc_message_adapter  # noqa: PLC0415 - likewise
         from pydantic import ValidationError  # noqa: PLC0415 - comes with it
     except ImportError as error:
         missing = "the MCP library is not installed"
@@ -51,7 +52,9 @@ def server_of(tools: Mapping[str, Offered]) -> Any:
         async def run_stdio_async(self) -> None:
             with taken_over() as (source, target):
                 answers = Answers(target)
-                requests: Any = Requests(source, answers)
+                requests: Any = Requests(
+                    source, answers, takes=jsonrpc_message_adapter.validate_json
+                )
                 said: Any = answers
                 async with stdio_server(stdin=requests, stdout=said) as (reading, writing):
                     server = self._lowlevel_server

@@ -1,14 +1,15 @@
 """The standard streams of `agents mcp serve`: lines of bounded length, answers that are taken.
 
-The protocol's library reads lines of any length, answers none that is not JSON, and reads on while
-its answers are not taken.
+The protocol's library reads lines of any length, answers none that is no message of JSON-RPC, and
+reads on while its answers are not taken.
 """
 
 import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+import reprlib
+from collections.abc import Callable, Iterator, Mapping
 
 import anyio
 from anyio import to_thread
@@ -59,8 +60,11 @@ class Answers:
 class Requests:
     """The lines that a client sends; one that is no request is answered here and passed over."""
 
-    def __init__(self, descriptor: int, answers: Answers) -> None:
-        """Read an open file, which may block."""
+    def __init__(
+        self, descriptor: int, answers: Answers, *, takes: Callable[[str], object] = str
+    ) -> None:
+        """Read an open file, which may block; `takes` raises ValueError for what is no message."""
+        self._takes = takes
         self._descriptor = descriptor
         self._answers = answers
         self._read = bytearray()
@@ -71,15 +75,16 @@ class Requests:
         return self
 
     async def __anext__(self) -> str:
-        """Return the next line that is a JSON object. Nothing is read while an answer waits."""
+        """Return the next line that is a message. Nothing is read while an answer waits."""
         while True:
             await self._answers.taken()
             line = await self._line()
-            wrong = _wrong(line)
+            text = line[: LONGEST_LINE + 1].decode("utf-8", "replace")
+            wrong = _wrong(line, text, self._takes)
             if wrong is None:
-                return line.decode("utf-8", "replace")
-            code, message = wrong
-            error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+                return text
+            code, message, asked = wrong
+            error = {"jsonrpc": "2.0", "id": asked, "error": {"code": code, "message": message}}
             await self._answers.write(f"{json.dumps(error)}\n")
 
     async def _line(self) -> bytes:
@@ -105,18 +110,37 @@ class Requests:
             self._read += piece
 
 
-def _wrong(line: bytes) -> tuple[int, str] | None:
-    """Return JSON-RPC's code and words for a line that is no request or answer, None for one."""
+def _wrong(
+    line: bytes, text: str, takes: Callable[[str], object]
+) -> tuple[int, str, int | str | None] | None:
+    """Return JSON-RPC's code, words and id for a line that is no message, None for one."""
     if len(line) > LONGEST_LINE:
-        return INVALID_REQUEST, f"a line may have {LONGEST_LINE} bytes"
-    text = line.decode("utf-8", "replace")
+        return INVALID_REQUEST, f"a line may have {LONGEST_LINE} bytes", None
     if has_many_parts(line, text):
-        return INVALID_REQUEST, "it has too many values"
+        return INVALID_REQUEST, "it has too many values", None
     try:
         value = loaded(text)
     except ValueError as error:
-        return PARSE_ERROR, f"it is not JSON: {error}"
-    return None if isinstance(value, dict) else (INVALID_REQUEST, "it is no JSON object")
+        return PARSE_ERROR, f"it is not JSON: {error}", None
+    if not isinstance(value, dict):
+        return INVALID_REQUEST, "it is no JSON object", None
+    return _no_message(value, text, takes)
+
+
+def _no_message(
+    value: Mapping[str, object], text: str, takes: Callable[[str], object]
+) -> tuple[int, str, int | str | None] | None:
+    """Return the same for an object that is no message; the id is that of a request alone."""
+    asked = value.get("id") if "method" in value else None
+    said = isinstance(asked, int | str) and not isinstance(asked, bool)
+    if "method" in value and "id" in value and not said:
+        return INVALID_REQUEST, f"an id is a string or an integer, not {reprlib.repr(asked)}", None
+    try:
+        takes(text)
+    except ValueError:
+        why = "it is no message of JSON-RPC 2.0: an object as `params`, and no half of a surrogate"
+        return INVALID_REQUEST, why, asked if isinstance(asked, int | str) else None
+    return None
 
 
 @contextlib.contextmanager
