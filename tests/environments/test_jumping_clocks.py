@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.service("root")]
 
 JUMPING = """
 import itertools, time
+hours = (2 * number * (-1) ** number for number in itertools.count())
 def jumping(read, *numbers):
-    hours = itertools.cycle((0, 5, -7))
     return lambda *given: read(*given) + 3600 * next(hours) * (given in numbers)
 time.time = jumping(time.time, ())
 time.clock_gettime = jumping(time.clock_gettime, (0,), (5,))
