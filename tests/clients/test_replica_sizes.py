@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -73,31 +72,20 @@ async def test_holes_travel_as_their_length(trees: tuple[Path, Path], far_side: 
     assert shape(home / "from-here") == shape(far / "from-here") == (7 * 10**9, True, b"data")
 
 
-@dataclass
-class Weighed(Listened):
-    """A toolbox, and the characters that went to it and came back from it."""
-
-    characters: int = 0
-
-    async def call(
-        self,
-        call_id: str,
-        op: str,
-        args: Mapping[str, Any],
-        *,
-        on_output: OnOutput | None = None,
-    ) -> Mapping[str, Any]:
-        answer = await super().call(call_id, op, args, on_output=on_output)
-        self.characters += len(json.dumps([args, answer]))
-        return answer
-
-
 async def test_zeros_that_lie_on_a_disk_travel_as_their_number_too(
-    trees: tuple[Path, Path], far_side: Listened
+    trees: tuple[Path, Path], far_side: Listened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, far = trees
-    weighed = Weighed(far_side)
-    replica = over(weighed, home, far)
+    characters, call = 0, far_side.call
+
+    async def weighed(*asked: Any, **options: Any) -> Mapping[str, Any]:
+        nonlocal characters
+        answer = await call(*asked, **options)
+        characters += len(json.dumps([asked, answer]))
+        return answer
+
+    monkeypatch.setattr(far_side, "call", weighed)
+    replica = over(far_side, home, far)
     (home / "from-here").write_bytes(bytes(9 * MIB + 5))
     await replica.recover(takes_home=True)
     (far / "from-there").write_bytes(bytes(9 * MIB + 5))
@@ -105,7 +93,7 @@ async def test_zeros_that_lie_on_a_disk_travel_as_their_number_too(
     await replica.close()
     assert contents(home) == contents(far)
     assert len(contents(home)) == 2
-    assert weighed.characters < MIB
+    assert characters < MIB
 
 
 async def test_what_is_too_large_to_come_stays_there_and_is_named(

@@ -10,6 +10,7 @@ from environments.yards import LOCAL, Adapter, Start, Yard, marks_of
 from patchyard.clients.berths import MARK
 from patchyard.clients.process import all_processes, marked
 from patchyard.toolbox.ending import started_with
+from running import started_as
 
 KINDS = [
     *(pytest.param(kind, marks=marks_of(kind)) for kind in (*LOCAL, "ssh")),
@@ -18,13 +19,6 @@ KINDS = [
 SECRET = b"OPENAI_API_KEY=sk-very-secret"
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
-
-
-def sleeping(number: str) -> int:
-    """Return the process that sleeps so long, 0 without one."""
-    words = [b"sleep", number.encode(), b""]
-    found = (each.pid for each in all_processes() if started_with(each.pid, "cmdline") == words)
-    return next(found, 0)
 
 
 def serving(command: int) -> Iterator[int]:
@@ -54,9 +48,9 @@ async def test_no_process_of_it_is_started_with_a_variable_of_the_engine(
     assert (await running.toolbox.call("01JOB", "execute_command", job))["success"]
     mark = f"{MARK}={running.handle.environment_id}"
     async with asyncio.timeout(120):
-        while not (command := sleeping(number)):  # noqa: ASYNC110 - its shell starts it
+        while not (commands := started_as("sleep", number)):  # noqa: ASYNC110 - its shell starts it
             await asyncio.sleep(0)
-    found = {each.pid for each in marked(mark, all_processes())} | {*serving(command)}
+    found = {each.pid for each in marked(mark, all_processes())} | {*serving(commands[0])}
     assert len(found) > 2  # the command, its shell and what serves them
     started = {pid: started_with(pid) for pid in found}
     assert all(started.values())

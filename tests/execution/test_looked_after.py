@@ -7,14 +7,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from execution.premises import Premises
-from patchyard.clients.process import all_processes
 from patchyard.execution import (
     MockWorkspaceManager,
     TaskConfig,
     WorkspaceManager,
     create_workspace_manager,
 )
-from patchyard.toolbox.ending import started_with
+from running import started_as
 
 pytestmark = pytest.mark.anyio
 
@@ -52,11 +51,10 @@ async def test_what_runs_for_a_task_ends_with_its_workspace(
     manager: WorkspaceManager, premises: Premises, end: str
 ) -> None:
     seconds = f"600.{os.getpid()}"
-    words = [b"sleep", seconds.encode(), b""]
     executor = manager.get_executor("task-1")
     assert (await executor.execute_command(f"sleep {seconds}; :", background=True)).success
     async with asyncio.timeout(120):
-        while not (running := _running(words)):  # noqa: ASYNC110 - its shell starts it
+        while not (running := started_as("sleep", seconds)):  # noqa: ASYNC110 - its shell starts it
             await asyncio.sleep(0)
     if end == "cleanup":
         assert (await manager.cleanup_workspace("task-1")).success
@@ -64,9 +62,4 @@ async def test_what_runs_for_a_task_ends_with_its_workspace(
         assert (await manager.prepare_workspace(task(premises))).success
     else:
         assert (await manager.close()).success
-    assert (len(running), _running(words)) == (1, [])
-
-
-def _running(words: list[bytes]) -> list[int]:
-    """Return the processes that were started with these words."""
-    return [each.pid for each in all_processes() if started_with(each.pid, "cmdline") == words]
+    assert (len(running), started_as("sleep", seconds)) == (1, [])

@@ -24,7 +24,14 @@ async def with_signs(work: Awaitable[T], toolbox: Toolbox) -> T:
     try:
         return await work
     finally:
+        asking.add_done_callback(_seen)
         asking.cancel()
+
+
+def _seen(asking: "asyncio.Future[None]") -> None:
+    """Take what it failed with: the work itself says what is wrong."""
+    if not asking.cancelled():
+        asking.exception()
 
 
 async def _asking(toolbox: Toolbox) -> None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from patchyard.contracts.environment import Building, Environment
@@ -116,55 +116,40 @@ async def moved(equipment: Equipment, name: str, state: Standing, *, cause: str 
     await Catalogue(equipment.store.journal, equipment.clock).change(decide)
 
 
-async def setup_of(equipment: Equipment, ledger: Ledger) -> tuple[Sequence[str], str]:
-    """Return the setup commands of a plan, and the image where they bring features along.
+@dataclass(frozen=True, kw_only=True)
+class Commands:
+    """What environments of a plan run by themselves."""
 
-    Those of features come first, so they are installed where they are not yet; the image is empty
-    without any. Raises EnvironmentUnavailable.
-    """
-    spec = ledger.state.known
-    own = spec.devcontainers.get(general_site(spec).resource)
-    found = await _extended(equipment, ledger)
-    if own is None or found is None:
-        return spec.setup, ""
-    image, metadata = found
-    further = spec.setup[len(own.created) :]  # its own ones stand first, and in the metadata too
-    return (*_commands(ledger, own, metadata, CREATING), *further), image
+    setup: Sequence[str]  # those of features first, so they are installed where they are not yet
+    starts: Sequence[str] = ()  # at each start of a devcontainer
+    image: str = ""  # the devcontainer's with its features; empty without any
 
 
-async def starts_of(equipment: Equipment, ledger: Ledger) -> Sequence[str]:
-    """Return the commands that each start of the plan's devcontainer runs, those of features too.
+async def commands_of(equipment: Equipment, ledger: Ledger) -> Commands:
+    """Return the commands of a plan's setup and of its devcontainer's starts.
 
-    Empty where the plan works in none. Raises EnvironmentUnavailable.
-    """
-    spec = ledger.state.known
-    own = spec.devcontainers.get(general_site(spec).resource)
-    if own is None:
-        return ()
-    found = await _extended(equipment, ledger)
-    return own.started if found is None else _commands(ledger, own, found[1], STARTING)
-
-
-async def _extended(
-    equipment: Equipment, ledger: Ledger
-) -> tuple[str, Sequence[Mapping[str, Any]]] | None:
-    """Return the image with the features of the plan's devcontainer, and what they say.
-
-    None where it has no features. Raises EnvironmentUnavailable.
+    Raises EnvironmentUnavailable.
     """
     spec = ledger.state.known
     site = general_site(spec)
     own = spec.devcontainers.get(site.resource)
+    if own is None:
+        return Commands(setup=spec.setup)
     environment = equipment.environment(site.kind)
-    if own is None or own.extension is None or not isinstance(environment, Building):
-        return None
+    if own.extension is None or not isinstance(environment, Building):
+        return Commands(setup=spec.setup, starts=own.started)
     async with failing(equipment, site.resource):
         images = _images(equipment, ledger, environment, site.resource, limits_of(site, spec))
         image = await images.made(own, image_of(site, spec))
         metadata = await images.metadata(image)
     if not await running(equipment, site.resource):
         await moved(equipment, site.resource, Standing.STOPPED)
-    return image, metadata
+    further = spec.setup[len(own.created) :]  # its own ones stand first, and in the metadata too
+    return Commands(
+        setup=(*_commands(ledger, own, metadata, CREATING), *further),
+        starts=_commands(ledger, own, metadata, STARTING),
+        image=image,
+    )
 
 
 async def _with_image(
@@ -209,13 +194,13 @@ def _images(
 
 __all__ = [
     "SAID",
+    "Commands",
     "activating",
+    "commands_of",
     "deactivated",
     "failing",
     "moved",
     "rebuild",
     "running",
-    "setup_of",
-    "starts_of",
     "stop",
 ]

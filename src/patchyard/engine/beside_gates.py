@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from patchyard.domain.changeset import Base
 from patchyard.domain.devcontainer import Build
 from patchyard.domain.gate_words import text_of_variable
-from patchyard.engine.activation import setup_of, starts_of
+from patchyard.engine.activation import commands_of
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.leading import LARGEST
 from patchyard.engine.ledger import Ledger
@@ -42,10 +42,9 @@ async def beside_gates(equipment: Equipment, ledger: Ledger, base: Base) -> Besi
     said = [text_of_variable(name, value) for name, value in variables.items()]
     if own.build is not None:
         said += await _of_image(equipment, base, own.build)
-    starts = await starts_of(equipment, ledger)
-    setup, _ = await setup_of(equipment, ledger)
+    commands = await commands_of(equipment, ledger)
     places = (spec.repository, *([own.folder] if own.folder else []))
-    return Beside(always=(*starts, *said), setup=tuple(setup), places=places)
+    return Beside(always=(*commands.starts, *said), setup=tuple(commands.setup), places=places)
 
 
 async def _of_image(equipment: Equipment, base: Base, build: Build) -> Sequence[str]:

@@ -22,7 +22,7 @@ from patchyard.domain.keyfiles import touched_key_files
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.tooling import result_from_wire
-from patchyard.engine.activation import setup_of
+from patchyard.engine.activation import commands_of
 from patchyard.engine.answers import answer_in_time, whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import ground, ground_name
@@ -188,7 +188,8 @@ class Setup:
         return await asyncio.to_thread(self._equipment.layers.find, key)
 
     async def _has_commands(self) -> bool:
-        self._commands, self._image = await setup_of(self._equipment, self._ledger)
+        commands = await commands_of(self._equipment, self._ledger)
+        self._commands, self._image = commands.setup, commands.image
         return bool(self._commands)
 
     async def _programs(self, base: Base) -> Mapping[str, str]:
